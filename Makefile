@@ -1,0 +1,45 @@
+# The words people type. `make demo` and `make test` each do everything on a fresh machine.
+.DEFAULT_GOAL := build
+JOBS ?= $(shell nproc)
+.PHONY: help setup build demo test unit sanitize bench soak lint format clean
+
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 12
+
+setup:           ## install what is missing (Debian packages; sudo when not root)
+	@tools/setup
+
+build: setup     ## programs in build/bin, libraries in build/lib, CUDA examples in build/examples
+	@cmake --preset release >/dev/null || cmake --preset release
+	@cmake --build build -j $(JOBS)
+
+demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits
+	@tools/demo
+
+test: build      ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+	@$(MAKE) --no-print-directory sanitize
+
+unit: build      ## only the unit tests
+	@ctest --test-dir build --output-on-failure -j $(JOBS) -L unit
+
+sanitize: setup  ## unit tests under ASan+UBSan and under TSan
+	@for preset in asan tsan; do \
+	  { cmake --preset $$preset >/dev/null || cmake --preset $$preset; } && \
+	  cmake --build build-$$preset -j $(JOBS) && \
+	  ctest --test-dir build-$$preset --output-on-failure -j $(JOBS) -L unit || exit 1; done
+
+bench: build     ## one table of figures, both sides of each ratio in one run
+	@tools/bench
+
+soak: setup      ## 200 concurrent clients on one worker for 5 minutes, under TSan and under ASan
+	@tools/soak
+
+lint: build      ## clang-format and clang-tidy, as errors
+	@tools/lint
+
+format:          ## clang-format everything in place
+	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-19 -i
+
+clean:           ## remove all build folders
+	rm -rf build build-asan build-tsan build-clang build-fuzz
