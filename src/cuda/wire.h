@@ -1,6 +1,6 @@
-// The encoding of backend operations on the wire: little-endian scalars without padding, strings and vectors with a 32-bit count in
-// front. The peer is hostile: Reader reads each byte at most once (the bytes may be shared memory that changes meanwhile), bounds
-// every count by the bytes that are left, and stays failed once it failed.
+// The encoding of backend operations on the wire: little-endian scalars without padding, strings and vectors with a
+// 32-bit count in front. The peer is hostile: Reader reads each byte at most once (the bytes may be shared memory that
+// changes meanwhile), bounds every count by the bytes that are left, and stays failed once it failed.
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ TEST(WireTest, StructsComeBack) {
 TEST(WireTest, EveryTruncationIsRefused) {
   std::vector<std::byte> bytes = Encode(SomeFacts());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    Reader reader(std::span(bytes).first(size));
+    Reader reader(std::span<const std::byte>{bytes}.first(size));
     ModuleFacts back;
     reader.Get(&back);
     EXPECT_FALSE(reader.done()) << size;
@@ -57,78 +57,76 @@ TEST(WireTest, CountsBeyondTheBytesAreRefusedWithoutAllocating) {
   EXPECT_EQ(items.capacity(), 0u);
 }
 
+constexpr CUresult kUnused = CUDA_ERROR_NOT_SUPPORTED;
+
 // A target that records what reached it.
 class Recorder : public WireTarget {
  public:
   std::string last;
-#define TF_UNUSED_RESULT CUDA_ERROR_NOT_SUPPORTED
-  CUresult Describe(Snapshot*) override { return TF_UNUSED_RESULT; }
-  CUresult Monitor(MonitorReport*) override { return TF_UNUSED_RESULT; }
-  CUresult ContextCreate(uint64_t, int32_t, uint32_t) override { return TF_UNUSED_RESULT; }
-  CUresult ContextDestroy(uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult ContextSetLimit(uint64_t, int32_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult ContextGetLimit(uint64_t, int32_t, uint64_t*) override { return TF_UNUSED_RESULT; }
-  Pending ContextSynchronize(uint64_t) override { return Pending::Now(TF_UNUSED_RESULT); }
-  CUresult PeerEnable(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PeerDisable(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult StreamCreate(uint64_t, uint64_t, uint32_t, int32_t) override { return TF_UNUSED_RESULT; }
-  CUresult StreamDestroy(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult StreamQuery(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  Pending StreamSynchronize(uint64_t, uint64_t) override { return Pending::Now(TF_UNUSED_RESULT); }
-  CUresult StreamWaitEvent(uint64_t, uint64_t, uint64_t, uint32_t) override { return TF_UNUSED_RESULT; }
-  CUresult StreamHostFunction(uint64_t, uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult EventCreate(uint64_t, uint64_t, uint32_t) override { return TF_UNUSED_RESULT; }
-  CUresult EventDestroy(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult EventRecord(uint64_t, uint64_t, uint64_t, uint32_t) override { return TF_UNUSED_RESULT; }
-  CUresult EventQuery(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  Pending EventSynchronize(uint64_t, uint64_t) override { return Pending::Now(TF_UNUSED_RESULT); }
-  CUresult EventElapsed(uint64_t, uint64_t, uint64_t, float*) override { return TF_UNUSED_RESULT; }
-  CUresult MemoryInfo(uint64_t, uint64_t*, uint64_t*) override { return TF_UNUSED_RESULT; }
+
+  CUresult Describe(Snapshot*) override { return kUnused; }
+  CUresult Monitor(MonitorReport*) override { return kUnused; }
+  CUresult ContextCreate(uint64_t, int32_t, uint32_t) override { return kUnused; }
+  CUresult ContextDestroy(uint64_t) override { return kUnused; }
+  CUresult ContextSetLimit(uint64_t, int32_t, uint64_t) override { return kUnused; }
+  CUresult ContextGetLimit(uint64_t, int32_t, uint64_t*) override { return kUnused; }
+  Pending ContextSynchronize(uint64_t) override { return Pending::Now(kUnused); }
+  CUresult PeerEnable(uint64_t, uint64_t) override { return kUnused; }
+  CUresult PeerDisable(uint64_t, uint64_t) override { return kUnused; }
+  CUresult StreamCreate(uint64_t, uint64_t, uint32_t, int32_t) override { return kUnused; }
+  CUresult StreamDestroy(uint64_t, uint64_t) override { return kUnused; }
+  CUresult StreamQuery(uint64_t, uint64_t) override { return kUnused; }
+  Pending StreamSynchronize(uint64_t, uint64_t) override { return Pending::Now(kUnused); }
+  CUresult StreamWaitEvent(uint64_t, uint64_t, uint64_t, uint32_t) override { return kUnused; }
+  CUresult StreamHostFunction(uint64_t, uint64_t, uint64_t) override { return kUnused; }
+  CUresult EventCreate(uint64_t, uint64_t, uint32_t) override { return kUnused; }
+  CUresult EventDestroy(uint64_t, uint64_t) override { return kUnused; }
+  CUresult EventRecord(uint64_t, uint64_t, uint64_t, uint32_t) override { return kUnused; }
+  CUresult EventQuery(uint64_t, uint64_t) override { return kUnused; }
+  Pending EventSynchronize(uint64_t, uint64_t) override { return Pending::Now(kUnused); }
+  CUresult EventElapsed(uint64_t, uint64_t, uint64_t, float*) override { return kUnused; }
+  CUresult MemoryInfo(uint64_t, uint64_t*, uint64_t*) override { return kUnused; }
   CUresult MemoryAllocate(uint64_t context, uint64_t size, uint64_t* address) override {
     last = "MemoryAllocate " + std::to_string(context) + " " + std::to_string(size);
     *address = 0x1234;
     return CUDA_SUCCESS;
   }
-  CUresult MemoryFree(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PoolCreate(uint64_t, uint64_t, int32_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PoolDestroy(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PoolTrim(uint64_t, uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PoolSetAttribute(uint64_t, uint64_t, int32_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult PoolGetAttribute(uint64_t, uint64_t, int32_t, uint64_t*) override { return TF_UNUSED_RESULT; }
-  CUresult PoolAllocate(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t*) override { return TF_UNUSED_RESULT; }
-  CUresult PoolFree(uint64_t, uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
+  CUresult MemoryFree(uint64_t, uint64_t) override { return kUnused; }
+  CUresult PoolCreate(uint64_t, uint64_t, int32_t, uint64_t) override { return kUnused; }
+  CUresult PoolDestroy(uint64_t, uint64_t) override { return kUnused; }
+  CUresult PoolTrim(uint64_t, uint64_t, uint64_t) override { return kUnused; }
+  CUresult PoolSetAttribute(uint64_t, uint64_t, int32_t, uint64_t) override { return kUnused; }
+  CUresult PoolGetAttribute(uint64_t, uint64_t, int32_t, uint64_t*) override { return kUnused; }
+  CUresult PoolAllocate(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t*) override { return kUnused; }
+  CUresult PoolFree(uint64_t, uint64_t, uint64_t) override { return kUnused; }
   CUresult Fill(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t, uint64_t, uint64_t) override {
-    return TF_UNUSED_RESULT;
+    return kUnused;
   }
-  CUresult ModuleUnload(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult KernelSetAttribute(uint64_t, uint64_t, uint32_t, int32_t, int32_t) override { return TF_UNUSED_RESULT; }
+  CUresult ModuleUnload(uint64_t, uint64_t) override { return kUnused; }
+  CUresult KernelSetAttribute(uint64_t, uint64_t, uint32_t, int32_t, int32_t) override { return kUnused; }
   CUresult Launch(uint64_t, uint64_t, uint64_t, uint32_t kernel, const LaunchShape& shape,
                   std::span<const std::byte> parameters) override {
     last = "Launch " + std::to_string(kernel) + " " + std::to_string(shape.block.y) + " " +
            std::to_string(parameters.size());
     return CUDA_SUCCESS;
   }
-  CUresult ModuleFind(uint64_t, uint64_t, std::string_view, uint8_t*, ModuleFacts*) override { return TF_UNUSED_RESULT; }
+  CUresult ModuleFind(uint64_t, uint64_t, std::string_view, uint8_t*, ModuleFacts*) override { return kUnused; }
   CUresult ModuleSend(uint64_t, uint64_t, std::string_view, std::span<const std::byte>, ModuleFacts*) override {
-    return TF_UNUSED_RESULT;
+    return kUnused;
   }
   CUresult Upload(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, std::span<const std::byte>) override {
-    return TF_UNUSED_RESULT;
+    return kUnused;
   }
   Pending Download(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, std::span<std::byte> data) override {
     for (std::byte& byte : data) byte = std::byte{7};
     return Pending::Now(CUDA_SUCCESS);
   }
-  CUresult CopyDevice(uint64_t, uint64_t, const CopyShape&) override { return TF_UNUSED_RESULT; }
-  CUresult RegionMap(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t) override { return TF_UNUSED_RESULT; }
-  CUresult RegionUnmap(uint64_t, uint64_t) override { return TF_UNUSED_RESULT; }
-  CUresult CopyRegion(uint64_t, uint64_t, uint32_t, const CopyShape&) override { return TF_UNUSED_RESULT; }
-  CUresult FetchCopy(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) override {
-    return TF_UNUSED_RESULT;
-  }
-  CUresult StoreCopy(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) override {
-    return TF_UNUSED_RESULT;
-  }
+  CUresult CopyDevice(uint64_t, uint64_t, const CopyShape&) override { return kUnused; }
+  CUresult RegionMap(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t) override { return kUnused; }
+  CUresult RegionUnmap(uint64_t, uint64_t) override { return kUnused; }
+  CUresult CopyRegion(uint64_t, uint64_t, uint32_t, const CopyShape&) override { return kUnused; }
+  CUresult FetchCopy(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) override { return kUnused; }
+  CUresult StoreCopy(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) override { return kUnused; }
   void HostFunctionDone(uint64_t) override {}
   void FetchData(uint64_t, uint64_t, std::span<const std::byte>) override {}
 };
@@ -206,7 +204,8 @@ TEST(WireTest, HostileLengthsOfOutputsAreRefused) {
   Loopback port;
   WireClient<Loopback> client(&port);
   std::vector<std::byte> data;
-  for (auto [width, height] : {std::pair<uint64_t, uint64_t>{1u << 21, 1}, {1, 1u << 21}, {1u << 20, 1u << 20}, {~0ull, ~0ull}}) {
+  for (auto [width, height] :
+       {std::pair<uint64_t, uint64_t>{1u << 21, 1}, {1, 1u << 21}, {1u << 20, 1u << 20}, {~0ull, ~0ull}}) {
     (void)port.Send(Op::kDownload, 6 * 8, [&](Writer& w) {
       for (uint64_t v : {uint64_t{1}, uint64_t{0}, uint64_t{0}, width, width, height}) w.Put(v);
     });
