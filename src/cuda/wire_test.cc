@@ -12,7 +12,6 @@ namespace {
 
 ModuleFacts SomeFacts() {
   return {.kernels = {{.name = "k", .parameters = {{0, 8}, {8, 4}}, .attributes = {1024, 0, -1}}, {.name = ""}},
-          .globals = {{.name = "g", .address = 0x7f0000001000, .size = 12}},
           .log = "warning: nothing"};
 }
 
@@ -34,7 +33,6 @@ TEST(WireTest, StructsComeBack) {
   EXPECT_EQ(back.kernels[0].name, "k");
   EXPECT_EQ(back.kernels[0].parameters[1].offset, 8u);
   EXPECT_EQ(back.kernels[0].attributes, (std::vector<int32_t>{1024, 0, -1}));
-  EXPECT_EQ(back.globals[0].address, 0x7f0000001000u);
   EXPECT_EQ(back.log, "warning: nothing");
 }
 
@@ -103,6 +101,7 @@ class Recorder : public WireTarget {
     return kUnused;
   }
   CUresult ModuleUnload(uint64_t, uint64_t) override { return kUnused; }
+  CUresult ModuleGlobal(uint64_t, uint64_t, std::string_view, uint64_t*, uint64_t*) override { return kUnused; }
   CUresult KernelSetAttribute(uint64_t, uint64_t, uint32_t, int32_t, int32_t) override { return kUnused; }
   CUresult Launch(uint64_t, uint64_t, uint64_t, uint32_t kernel, const LaunchShape& shape,
                   std::span<const std::byte> parameters) override {
