@@ -21,9 +21,9 @@
 //
 // What the front expects:
 //   * BackendEvents::HostFunction runs the program's function on the calling thread and returns when it is over: the
-//     return is the acknowledgement. The function may take any time and may wait for other threads of the program, so it
-//     must be called from a thread that nothing else waits for. Each token is raised at most once; a token whose stream
-//     will never get there (context destroyed, worker lost) is raised with the error or not at all.
+//     return is the acknowledgement. The function may take any time and may wait for other threads of the program, so
+//     it must be called from a thread that nothing else waits for. Each token is raised at most once; a token whose
+//     stream will never get there (context destroyed, worker lost) is raised with the error or not at all.
 //   * BackendEvents::Output writes before it returns.
 //   * After the connection is lost every operation answers CUDA_ERROR_DEVICE_UNAVAILABLE at once.
 #pragma once
