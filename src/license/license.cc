@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -111,13 +112,10 @@ bool ReadToken(std::string_view value, std::string& target) {
 }
 
 bool ReadGpus(std::string_view value, License& license) {
-  for (std::string_view uuid : Split(value, ',')) {
-    std::optional<std::string> normalised = NormaliseGpuUuid(uuid);
-    if (!normalised) return false;
-    license.gpus.push_back(std::move(*normalised));
-  }
-  std::sort(license.gpus.begin(), license.gpus.end());
-  license.gpus.erase(std::unique(license.gpus.begin(), license.gpus.end()), license.gpus.end());
+  const std::vector<std::string_view> parts = Split(value, ',');
+  absl::StatusOr<std::vector<std::string>> gpus = NormaliseGpuUuids({parts.begin(), parts.end()});
+  if (!gpus.ok()) return false;
+  license.gpus = *std::move(gpus);
   return true;
 }
 
@@ -218,6 +216,19 @@ std::optional<std::string> NormaliseGpuUuid(std::string_view uuid) {
     if (dash ? lower[i] != '-' : HexValue(lower[i]) < 0) return std::nullopt;
   }
   return prefix + lower;
+}
+
+absl::StatusOr<std::vector<std::string>> NormaliseGpuUuids(const std::vector<std::string>& uuids) {
+  std::set<std::string> normalised;
+  for (const std::string& uuid : uuids) {
+    std::optional<std::string> one = NormaliseGpuUuid(uuid);
+    if (!one) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", uuid, "' is no GPU UUID; expected GPU- and 8-4-4-4-12 hexadecimal digits, as NVML prints it"));
+    }
+    normalised.insert(*std::move(one));
+  }
+  return std::vector<std::string>(normalised.begin(), normalised.end());
 }
 
 std::optional<absl::Time> ParseInstant(std::string_view text) {

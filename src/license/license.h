@@ -59,6 +59,9 @@ bool IsToken(std::string_view text);
 // around it or without the prefix "GPU-", becomes the one spelling that is compared. Anything else: nullopt.
 std::optional<std::string> NormaliseGpuUuid(std::string_view uuid);
 
+// The set of them, as License::gpus holds it. InvalidArgument names what is no UUID.
+absl::StatusOr<std::vector<std::string>> NormaliseGpuUuids(const std::vector<std::string>& uuids);
+
 // "2027-11-30T00:00:00Z" and nothing else.
 std::optional<absl::Time> ParseInstant(std::string_view text);
 std::string FormatInstant(absl::Time time);

@@ -1,0 +1,21 @@
+// The commands of tfctl. Each is declared by one function, in a file of its own: it adds a subcommand to `app`, whose
+// callback does the work and stores the exit status of the program in `exit_status` (0 when it is left alone).
+//
+// Results go to standard output, everything else to standard error. Exit status: 0 done, 1 failed (one line says why),
+// 2 wrong usage, 78 a licence was refused.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace tf::tfctl {
+
+void AddLicenseCommand(CLI::App& app, int& exit_status);
+
+// "tfctl: MESSAGE" on standard error.
+void PrintError(const std::string& message);
+
+// The commands and options of `app` as a completion script for bash.
+std::string BashCompletion(const CLI::App& app);
+
+}  // namespace tf::tfctl

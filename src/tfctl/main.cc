@@ -1,0 +1,29 @@
+// tfctl: the command line of tensor-fusion.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "tfctl/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Licences and virtual GPUs of tensor-fusion, from the command line.", "tfctl");
+  app.set_version_flag("--version", "tfctl " TF_VERSION);
+  std::string shell;
+  app.add_option("--completion", shell, "Print a completion script: source <(tfctl --completion bash)")
+      ->check(CLI::IsMember({"bash"}));
+
+  int exit_status = 0;
+  tf::tfctl::AddLicenseCommand(app, exit_status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!shell.empty()) {
+    std::fputs(tf::tfctl::BashCompletion(app).c_str(), stdout);
+  } else if (app.get_subcommands().empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
+  }
+  return exit_status;
+}
