@@ -25,10 +25,11 @@ void PrintError(const std::string& message) { std::fprintf(stderr, "tfctl: %s\n"
 std::string BashCompletion(const CLI::App& app) {
   std::string script =
       "_tfctl() {\n"
-      "  local path='' words='' word\n"
+      "  local path='' words='' options='' word\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
       "    [[ $word == -- ]] && { COMPREPLY=($(compgen -c -- \"${COMP_WORDS[COMP_CWORD]}\")); return; }\n"
-      "    [[ $word == [a-z]* ]] && path+=/$word\n"
+      "    [[ $word == -* ]] && options=1\n"
+      "    [[ $options ]] || path+=/$word\n"
       "  done\n"
       "  case $path in\n";
   AppendCases(app, "", script);

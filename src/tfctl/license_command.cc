@@ -287,8 +287,12 @@ void AddIssue(CLI::App& group, int& exit_status) {
       ->check(CLI::Range(0, license::kMaxGraceDays));
   command->add_option("--max-gpus", options->max_gpus, "Distinct cards in the cluster (default: no limit)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--gpus", license.gpus, "GPU UUIDs it is bound to, UUID,... (default: any)")->delimiter(',');
-  command->add_option("--features", license.features, "Feature names, NAME,...")->delimiter(',');
+  command->add_option("--gpus", license.gpus, "GPU UUIDs it is bound to, UUID,... (default: any)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--features", license.features, "Feature names, NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--key", options->key,
                       "Private key of tfctl license keygen (default: the build's development key)");
   command->add_option("--format", options->format, "env, yaml (entries of a container's env) or json")
@@ -312,7 +316,8 @@ void AddVerify(CLI::App& group, int& exit_status) {
   AddInstalledOptions(*command, *options);
   command->add_option("--at", options->at, "At this DATE (UTC; default: now)");
   command->add_option("--gpus", options->gpus, "With these GPUs, UUID,... (asked for only by a licence bound to GPUs)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->callback([options, &exit_status] { exit_status = Verify(*options); });
 }
 
