@@ -14,7 +14,8 @@ absl::StatusOr<std::unique_ptr<link::Connection>> ConnectFromEnvironment(std::st
   if (info == nullptr || *info == '\0') {
     if (std::getenv("TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL") != nullptr) {
       return absl::UnimplementedError(
-          "fetching the connection from TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL is not supported by this version; set "
+          "fetching the connection from TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL is not supported by this version; "
+          "set "
           "TENSOR_FUSION_OPERATOR_CONNECTION_INFO to the worker's connection string");
     }
     return absl::FailedPreconditionError(

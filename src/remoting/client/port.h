@@ -1,8 +1,8 @@
 // The program's end of a link: sends operations, matches replies to their callers, delivers events.
 //
-// Queue, Call and Start may be used by any thread; what one call has returned before another began is executed first. A thread that
-// waits for its reply reads the data channel itself (no hand-over between threads); when several wait, one reads for all.
-// When the link is lost, every pending and later operation answers CUDA_ERROR_DEVICE_UNAVAILABLE.
+// Queue, Call and Start may be used by any thread; what one call has returned before another began is executed first. A
+// thread that waits for its reply reads the data channel itself (no hand-over between threads); when several wait, one
+// reads for all. When the link is lost, every pending and later operation answers CUDA_ERROR_DEVICE_UNAVAILABLE.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ namespace tf::remoting {
 
 class Port {
  public:
-  // `events` outlives the port. Its Output, Fetch and Store are called on the control thread and must be quick; HostFunction
-  // is called on a thread of its own, one after the other.
+  // `events` outlives the port. Its Output, Fetch and Store are called on the control thread and must be quick;
+  // HostFunction is called on a thread of its own, one after the other.
   Port(std::unique_ptr<link::Connection> connection, cuda::WireEvents* events);
   ~Port();
   Port(const Port&) = delete;
@@ -105,9 +105,9 @@ class Port {
   void RunFlusher();
   void AddWaiter(Waiter* waiter);
   CUresult Await(Waiter* waiter, CUresult sent);
-  void Deliver(const link::Frame& frame);                                 // receive_lock_ held
-  void Finish(Waiter* waiter, std::span<const std::byte> message);        // receive_lock_ held
-  void Unlink(Waiter* waiter);                                            // receive_lock_ held
+  void Deliver(const link::Frame& frame);                           // receive_lock_ held
+  void Finish(Waiter* waiter, std::span<const std::byte> message);  // receive_lock_ held
+  void Unlink(Waiter* waiter);                                      // receive_lock_ held
   CUresult Lost(const absl::Status& why);
   void OnControl(link::Frame& frame);
   void RunCallbacks();

@@ -51,8 +51,8 @@ CUresult ForEachPiece(const CopyShape& shape, uint64_t limit, Each&& each) {
     }
     uint64_t rows = std::max<uint64_t>(1, limit / std::max<uint64_t>(1, width));
     for (uint64_t row = 0; row < height; row += rows) {
-      CUresult result = each(Piece{destination + row * shape.destination_pitch, source + row * shape.source_pitch, width,
-                                   std::min(rows, height - row)});
+      CUresult result = each(Piece{destination + row * shape.destination_pitch, source + row * shape.source_pitch,
+                                   width, std::min(rows, height - row)});
       if (result != CUDA_SUCCESS) return result;
     }
   }
@@ -96,14 +96,14 @@ CUresult RemoteBackend::AllocateRegion(uint64_t context, uint64_t size, uint32_t
   size = (size + 4095) & ~uint64_t{4095};
   absl::StatusOr<link::Fd> fd = link::CreateSharedMemory("tf-pinned", size);
   if (!fd.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  // Kernels use the addresses of pinned memory, so it must lie at the same place on both sides. Neither knows what the other has
-  // mapped: random places in a range that systems leave empty, until one is free on both.
+  // Kernels use the addresses of pinned memory, so it must lie at the same place on both sides. Neither knows what the
+  // other has mapped: random places in a range that systems leave empty, until one is free on both.
   thread_local std::mt19937_64 random{std::random_device{}()};
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   for (int attempt = 0; attempt < 8; ++attempt) {
     uint64_t wanted = 0x100000000000 + (random() % 0x400000000000) / (2 << 20) * (2 << 20);
-    void* memory = mmap(reinterpret_cast<void*>(wanted), size, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_FIXED_NOREPLACE, fd->get(), 0);
+    void* memory = mmap(reinterpret_cast<void*>(wanted), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                        fd->get(), 0);
     if (memory == MAP_FAILED) continue;
     uint64_t id;
     {
@@ -185,10 +185,11 @@ Pending RemoteBackend::Copy(uint64_t context, uint64_t stream, uint32_t directio
     if (result != CUDA_SUCCESS) return Pending::Now(result);
     for (uint64_t slice = 0; slice < shape.depth; ++slice) {
       for (uint64_t row = 0; row < shape.height; ++row) {
-        std::memmove(reinterpret_cast<void*>(shape.destination + slice * shape.destination_slice +
-                                             row * shape.destination_pitch),
-                     reinterpret_cast<const void*>(shape.source + slice * shape.source_slice + row * shape.source_pitch),
-                     shape.width);
+        std::memmove(
+            reinterpret_cast<void*>(shape.destination + slice * shape.destination_slice +
+                                    row * shape.destination_pitch),
+            reinterpret_cast<const void*>(shape.source + slice * shape.source_slice + row * shape.source_pitch),
+            shape.width);
       }
     }
     return Pending::Now(CUDA_SUCCESS);
@@ -285,10 +286,10 @@ CUresult RemoteBackend::CopyThroughTokens(uint64_t context, uint64_t stream, uin
                         .width = piece.width,
                         .height = piece.height};
     }
-    return upload ? wire_.FetchCopy(context, stream, token, piece.destination, shape.destination_pitch, piece.width,
-                                    piece.height)
-                  : wire_.StoreCopy(context, stream, token, piece.source, shape.source_pitch, piece.width,
-                                    piece.height);
+    return upload
+               ? wire_.FetchCopy(context, stream, token, piece.destination, shape.destination_pitch, piece.width,
+                                 piece.height)
+               : wire_.StoreCopy(context, stream, token, piece.source, shape.source_pitch, piece.width, piece.height);
   });
 }
 

@@ -1,5 +1,5 @@
-// The backend whose card is in a worker: backend operations become messages (generated), and the few that move bytes of this
-// process (copies, host memory, modules) are put together here from the wire operations.
+// The backend whose card is in a worker: backend operations become messages (generated), and the few that move bytes of
+// this process (copies, host memory, modules) are put together here from the wire operations.
 //
 // Thread-safe. Errors as Backend; CUDA_ERROR_DEVICE_UNAVAILABLE once the worker is lost.
 #pragma once

@@ -1,5 +1,5 @@
-// Device memory of one worker against its limit: what every session has reserved on each card, counted when it is reserved and not
-// afterwards, so that concurrent allocations cannot pass the limit together. Bytes. Thread-safe.
+// Device memory of one worker against its limit: what every session has reserved on each card, counted when it is
+// reserved and not afterwards, so that concurrent allocations cannot pass the limit together. Bytes. Thread-safe.
 #pragma once
 
 #include <cstdint>

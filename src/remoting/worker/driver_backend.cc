@@ -612,17 +612,25 @@ CUresult DriverBackend::Fill(uint64_t id, uint64_t stream, uint64_t address, uin
   width /= element;
   if (height == 1) {
     switch (element) {
-      case 1: return cu_.cuMemsetD8Async(address, static_cast<unsigned char>(value), width, handle);
-      case 2: return cu_.cuMemsetD16Async(address, static_cast<unsigned short>(value), width, handle);
-      case 4: return cu_.cuMemsetD32Async(address, value, width, handle);
-      default: return CUDA_ERROR_INVALID_VALUE;
+      case 1:
+        return cu_.cuMemsetD8Async(address, static_cast<unsigned char>(value), width, handle);
+      case 2:
+        return cu_.cuMemsetD16Async(address, static_cast<unsigned short>(value), width, handle);
+      case 4:
+        return cu_.cuMemsetD32Async(address, value, width, handle);
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
     }
   }
   switch (element) {
-    case 1: return cu_.cuMemsetD2D8Async(address, pitch, static_cast<unsigned char>(value), width, height, handle);
-    case 2: return cu_.cuMemsetD2D16Async(address, pitch, static_cast<unsigned short>(value), width, height, handle);
-    case 4: return cu_.cuMemsetD2D32Async(address, pitch, value, width, height, handle);
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case 1:
+      return cu_.cuMemsetD2D8Async(address, pitch, static_cast<unsigned char>(value), width, height, handle);
+    case 2:
+      return cu_.cuMemsetD2D16Async(address, pitch, static_cast<unsigned short>(value), width, height, handle);
+    case 4:
+      return cu_.cuMemsetD2D32Async(address, pitch, value, width, height, handle);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -764,9 +772,9 @@ CUresult DriverBackend::Launch(uint64_t id, uint64_t stream, uint64_t module, ui
   size_t size = parameters.size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(parameters.data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
-  CUresult result = cu_.cuLaunchKernel(found->second->kernels[kernel], shape.grid.x, shape.grid.y, shape.grid.z,
-                                       shape.block.x, shape.block.y, shape.block.z, shape.dynamic_shared, handle,
-                                       nullptr, extra);
+  CUresult result =
+      cu_.cuLaunchKernel(found->second->kernels[kernel], shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x,
+                         shape.block.y, shape.block.z, shape.dynamic_shared, handle, nullptr, extra);
   if (mark != nullptr && result == CUDA_SUCCESS) result = cu_.cuEventRecord(mark->handle, handle);
   return result;
 }
@@ -856,7 +864,8 @@ DriverBackend::Staging* DriverBackend::Lease(Context& context) {
   return context.staging.back().get();
 }
 
-// The card's part of the staging memory ends with what is in the stream now. Returns `result`, or the failure to mark it.
+// The card's part of the staging memory ends with what is in the stream now. Returns `result`, or the failure to mark
+// it.
 CUresult DriverBackend::Unlease(Context& context, Staging* staging, CUstream stream, CUresult result) {
   CUresult marked = cu_.cuEventRecord(staging->over, stream);
   std::lock_guard lock(context.staging_lock);
@@ -955,8 +964,8 @@ CUresult DriverBackend::RegionMap(uint64_t id, uint64_t region, uint64_t address
   if (!real_size.ok() || size == 0 || size > *real_size || regions_.contains(region) || address % 4096 != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  void* memory = mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_FIXED_NOREPLACE, fd.get(), 0);
+  void* memory = mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                      fd.get(), 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_ALREADY_MAPPED;
   CUresult result = CUDA_ERROR_ALREADY_MAPPED;
   if (memory == reinterpret_cast<void*>(address)) {
@@ -993,10 +1002,10 @@ CUresult DriverBackend::CopyRegion(uint64_t id, uint64_t stream, uint32_t direct
   std::optional<uint64_t> host_bytes =
       upload ? Extent(shape.source_pitch, shape.width, shape.height, shape.source_slice, shape.depth)
              : Extent(shape.destination_pitch, shape.width, shape.height, shape.destination_slice, shape.depth);
-  bool device_ok = upload ? OwnsDevice(shape.destination, shape.destination_pitch, shape.width, shape.height,
-                                       shape.destination_slice, shape.depth)
-                          : OwnsDevice(shape.source, shape.source_pitch, shape.width, shape.height, shape.source_slice,
-                                       shape.depth);
+  bool device_ok =
+      upload ? OwnsDevice(shape.destination, shape.destination_pitch, shape.width, shape.height,
+                          shape.destination_slice, shape.depth)
+             : OwnsDevice(shape.source, shape.source_pitch, shape.width, shape.height, shape.source_slice, shape.depth);
   if (!host_bytes || !device_ok || !OwnsRegion(upload ? shape.source : shape.destination, *host_bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -1077,8 +1086,7 @@ void DriverBackend::FetchData(uint64_t token, uint64_t offset, std::span<const s
   auto found = rendezvous_.find(token);
   if (found == rendezvous_.end()) return;
   Rendezvous& rendezvous = *found->second;
-  if (rendezvous.kind != Rendezvous::Kind::kFetch || rendezvous.done || offset != 0 ||
-      data.size() != rendezvous.size) {
+  if (rendezvous.kind != Rendezvous::Kind::kFetch || rendezvous.done || offset != 0 || data.size() != rendezvous.size) {
     return;
   }
   std::memcpy(rendezvous.staging->memory, data.data(), data.size());

@@ -1,11 +1,12 @@
 // Executes the operations of one session on a CUDA driver, through its public interface only, simulated or genuine.
 //
-// Every name that a client uses (contexts, streams, events, modules, pools, tokens, addresses) is looked up in the session's own tables;
-// a session cannot name what is another's. Contexts are created for the session and never shared, so that the driver keeps the
-// address spaces of sessions apart. Everything that a session holds is given back by the destructor.
+// Every name that a client uses (contexts, streams, events, modules, pools, tokens, addresses) is looked up in the
+// session's own tables; a session cannot name what is another's. Contexts are created for the session and never shared,
+// so that the driver keeps the address spaces of sessions apart. Everything that a session holds is given back by the
+// destructor.
 //
-// Threads: operations come from the session's thread. HostFunctionDone, FetchData and AddRegionFd come from the control thread; the Pendings
-// that operations return are awaited on any thread.
+// Threads: operations come from the session's thread. HostFunctionDone, FetchData and AddRegionFd come from the control
+// thread; the Pendings that operations return are awaited on any thread.
 #pragma once
 
 #include <condition_variable>
@@ -49,7 +50,8 @@ class DriverBackend : public cuda::WireTarget {
 
   // The client is gone: wakes everything that waits for it.
   void Abandon();
-  // Destroys all contexts, and with them ends everything that runs or waits. On the session's thread, or when that has ended.
+  // Destroys all contexts, and with them ends everything that runs or waits. On the session's thread, or when that has
+  // ended.
   void EndContexts();
   // A queued operation failed: the failure comes out at the context's next synchronising operation.
   void Latch(uint64_t context, CUresult result);
@@ -109,10 +111,10 @@ class DriverBackend : public cuda::WireTarget {
   CUresult RegionMap(uint64_t context, uint64_t region, uint64_t address, uint64_t size, uint32_t flags) override;
   CUresult RegionUnmap(uint64_t context, uint64_t region) override;
   CUresult CopyRegion(uint64_t context, uint64_t stream, uint32_t direction, const cuda::CopyShape& shape) override;
-  CUresult FetchCopy(uint64_t context, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch, uint64_t width,
-                     uint64_t height) override;
-  CUresult StoreCopy(uint64_t context, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch, uint64_t width,
-                     uint64_t height) override;
+  CUresult FetchCopy(uint64_t context, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
+                     uint64_t width, uint64_t height) override;
+  CUresult StoreCopy(uint64_t context, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
+                     uint64_t width, uint64_t height) override;
   void HostFunctionDone(uint64_t token) override;
   void FetchData(uint64_t token, uint64_t offset, std::span<const std::byte> data) override;
 
@@ -143,8 +145,8 @@ class DriverBackend : public cuda::WireTarget {
   CUresult LoadModule(Context& context, uint64_t module, const std::string& image, cuda::ModuleFacts* facts);
   CUmemoryPool FindPool(Context& context, uint64_t pool);
   void Forget(Context& context, uint64_t id);
-  CUresult CopyRows(CUstream stream, uint64_t address, uint64_t pitch, std::byte* packed, uint64_t width, uint64_t height,
-                    bool upload);
+  CUresult CopyRows(CUstream stream, uint64_t address, uint64_t pitch, std::byte* packed, uint64_t width,
+                    uint64_t height, bool upload);
   Staging* Lease(Context& context);
   CUresult Unlease(Context& context, Staging* staging, CUstream stream, CUresult result);
   CUresult EnqueueHost(CUstream stream, std::shared_ptr<Rendezvous> rendezvous);

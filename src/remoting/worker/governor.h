@@ -1,8 +1,9 @@
 // Holds a worker to its share of a card's compute: TF_CUDA_SM_PERCENT_LIMIT.
 //
-// A token bucket in time that the card was busy for this worker. Time fills it at the worker's percentage, up to kBurst; what the
-// card reports as busy (BusyClock) empties it. A launch passes while the bucket is not empty and few enough launches are in flight, so that
-// work already queued cannot overshoot by more than a moment; otherwise it waits. The bucket starts full: a first launch never waits.
+// A token bucket in time that the card was busy for this worker. Time fills it at the worker's percentage, up to
+// kBurst; what the card reports as busy (BusyClock) empties it. A launch passes while the bucket is not empty and few
+// enough launches are in flight, so that work already queued cannot overshoot by more than a moment; otherwise it
+// waits. The bucket starts full: a first launch never waits.
 //
 // Pure apart from the clock that is passed in. Not thread-safe; one owner with a lock (see Throttle in throttle.h).
 #pragma once

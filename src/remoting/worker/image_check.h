@@ -1,5 +1,5 @@
-// May an image from the wire be given to a driver? Drivers trust the lengths inside an image and follow the pointer of a wrapper,
-// so everything that an image says about itself must lie inside the bytes that were received.
+// May an image from the wire be given to a driver? Drivers trust the lengths inside an image and follow the pointer of
+// a wrapper, so everything that an image says about itself must lie inside the bytes that were received.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Module images by content, shared by the sessions of a worker: a program that starts again need not send its kernels again. Bounded: the
-// images used least recently go first. Thread-safe.
+// Module images by content, shared by the sessions of a worker: a program that starts again need not send its kernels
+// again. Bounded: the images used least recently go first. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// One client of a worker: reads operations from its link, executes them, answers. A session ends when its link does, or with the
-// first message that is not valid; whatever it held is given back, and no other session notices.
+// One client of a worker: reads operations from its link, executes them, answers. A session ends when its link does, or
+// with the first message that is not valid; whatever it held is given back, and no other session notices.
 //
 // Threads: Run on one thread of its own; a control loop; and waiters, as many as operations wait at once.
 #pragma once
@@ -53,8 +53,8 @@ class Session {
         session->Reply(op, call, pending.Wait(), size(), put);
         return;
       }
-      session->Wait([session = session, op = op, call = call, pending = std::make_shared<cuda::Pending>(std::move(pending)),
-                     size, put] {
+      session->Wait([session = session, op = op, call = call,
+                     pending = std::make_shared<cuda::Pending>(std::move(pending)), size, put] {
         CUresult result = pending->Wait();
         session->Reply(op, call, result, size(), put);
         session->FlushReplies();
