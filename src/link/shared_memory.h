@@ -3,6 +3,8 @@
 // whose pages are there from the start.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <span>
 
@@ -34,6 +36,7 @@ class Mapping {
 
  private:
   std::span<std::byte> bytes_;
+  pid_t owner_ = 0;
 };
 
 }  // namespace tf::link
