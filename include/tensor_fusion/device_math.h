@@ -239,7 +239,8 @@ __device__ inline float log10f(float x) { return (float)log10((double)x); }
 __device__ inline float powf(float x, float y) { return (float)pow((double)x, (double)y); }
 __device__ inline float tanhf(float x) {
   const float magnitude = fabsf(x);
-  if (magnitude < 0.25f) {
+  if (magnitude < 0.02f) return fmaf(x * x, x * -0.333333333f, x);
+  if (magnitude < 1.0f) {
     const double doubled = exp(2.0 * (double)x);
     return (float)((doubled - 1.0) / (doubled + 1.0));
   }
