@@ -3,6 +3,7 @@
 #   include(cmake/cuda_program.cmake)
 #   tf_cuda_program(my_program SOURCES my_program.cu        # programs land in build/examples
 #     [ARCH sm_75]                                          # the lowest card that it shall run on (default sm_75)
+#     [INCLUDES folder …]                                   # where it finds its headers, besides its own folder
 #     [DEPS Threads::Threads …])                            # libraries to link with
 #
 # A .cu source may use <<<>>> and the device functions of include/tensor_fusion/cuda_runtime.h; any other source is plain
@@ -39,10 +40,11 @@ cmake_path(NORMAL_PATH _TF_PUBLIC_INCLUDE)
 
 # Runs clang on SOURCE for one side; the headers it read become dependencies of OUTPUT.
 function(_tf_clang_cuda source output)
+  list(TRANSFORM A_INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${TF_CLANG_CUDA} -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -x cuda --cuda-gpu-arch=${A_ARCH} -nocudainc
-            -nocudalib -Xclang -target-sdk-version=12.0 -I${_TF_PUBLIC_INCLUDE} -I${CMAKE_CURRENT_SOURCE_DIR}
+            -nocudalib -Xclang -target-sdk-version=12.0 -I${_TF_PUBLIC_INCLUDE} -I${CMAKE_CURRENT_SOURCE_DIR} ${includes}
             -MD -MT ${output} -MF ${output}.d ${ARGN} ${source} -o ${output}
     DEPENDS ${source} ${A_INPUTS}
     DEPFILE ${output}.d
@@ -51,7 +53,7 @@ function(_tf_clang_cuda source output)
 endfunction()
 
 function(tf_cuda_program name)
-  cmake_parse_arguments(A "" "ARCH" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "" "ARCH" "SOURCES;INCLUDES;DEPS" ${ARGN})
   if(NOT A_ARCH)
     set(A_ARCH sm_75)
   endif()
@@ -82,7 +84,7 @@ function(tf_cuda_program name)
   endforeach()
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir)
   add_executable(${name} ${objects})
-  target_include_directories(${name} PRIVATE ${_TF_PUBLIC_INCLUDE} ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(${name} PRIVATE ${_TF_PUBLIC_INCLUDE} ${CMAKE_CURRENT_SOURCE_DIR} ${A_INCLUDES})
   if(TARGET ${library})
     target_link_libraries(${name} PRIVATE ${library})
   else()
