@@ -85,12 +85,7 @@ function(tf_cuda_program name)
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name}.dir)
   add_executable(${name} ${objects})
   target_include_directories(${name} PRIVATE ${_TF_PUBLIC_INCLUDE} ${CMAKE_CURRENT_SOURCE_DIR} ${A_INCLUDES})
-  if(TARGET ${library})
-    target_link_libraries(${name} PRIVATE ${library})
-  else()
-    target_link_options(${name} PRIVATE LINKER:--unresolved-symbols=ignore-all)
-  endif()
-  target_link_libraries(${name} PRIVATE ${A_DEPS})
+  target_link_libraries(${name} PRIVATE ${library} ${A_DEPS})
   set_target_properties(${name} PROPERTIES
     LINKER_LANGUAGE CXX
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples
