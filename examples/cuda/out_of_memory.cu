@@ -41,8 +41,9 @@ int main(int argc, char** argv) {
   }
   size_t free_when_full;
   CHECK(cudaMemGetInfo(&free_when_full, &total));
-  // Not one byte more. Memory is dealt in pages, so what is left is less than was free and less than one page.
-  if (free_when_full > 2 * size_t(kMiB)) example::Fail("refused although %.2f MiB are free", free_when_full / kMiB);
+  // Memory is dealt in pages, so less than one is left. Without a limit the card may be shared, and its figures move.
+  const size_t slack = limit != 0 ? 2 << 20 : 64 << 20;
+  if (free_when_full > slack) example::Fail("refused although %.2f MiB are free", free_when_full / kMiB);
   if (taken < free_at_start - free_at_start / 16) {
     example::Fail("could take only %.0f of %.0f MiB", taken / kMiB, free_at_start / kMiB);
   }
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
   for (void* block : blocks) CHECK(cudaFree(block));
   size_t free_at_end;
   CHECK(cudaMemGetInfo(&free_at_end, &total));
-  if (free_at_end != free_at_start) {
+  if (limit != 0 ? free_at_end != free_at_start : free_at_end + slack < free_at_start) {
     example::Fail("%zu bytes free after giving all back, %zu at the start", free_at_end, free_at_start);
   }
 
