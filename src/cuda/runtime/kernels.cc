@@ -96,7 +96,7 @@ void __cudaRegisterManagedVar(void** handle, void** hostVarPtrAddress, char*, co
 // Compilers call this before the first use of a managed variable and ignore the answer.
 char __cudaInitModule(void** handle) {
   if (!HasManagedVariables(reinterpret_cast<Image*>(handle))) return 1;
-  ThisThread().last_error = NotSupported("a __managed__ variable");
+  NotSupported("a __managed__ variable");
   return 0;
 }
 

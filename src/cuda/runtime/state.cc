@@ -162,6 +162,7 @@ cudaError_t ResetDevice(int device) {
 }
 
 cudaError_t NotSupported(const char* function) {
+  ThisThread().last_error = cudaErrorNotSupported;
   std::lock_guard lock(slow.log_mutex);
   if (slow.logged.insert(function).second) {
     std::fprintf(stderr, "libcudart: %s is not supported: it answers cudaErrorNotSupported\n", function);

@@ -123,7 +123,7 @@ cudaError_t ResetDevice(int device);
 // cudaErrorInvalidDevice unless the driver has a device of that number.
 cudaError_t CheckDevice(int device);
 
-// Logs that a function is not supported, once for each name.
+// cudaErrorNotSupported, kept as the thread's last error; logs one line for each name.
 cudaError_t NotSupported(const char* function);
 
 // While it lives, the thread's default stream is its own. For the functions with the suffixes _ptds and _ptsz.
