@@ -11,6 +11,9 @@
 #   tf_program(tfctl SOURCES main.cc DEPS license CLI11::CLI11)
 #   tf_shared(cuda_client OUTPUT libcuda.so.1 FOLDER lib/client EXPORTS file.map SOURCES … DEPS …)
 
+# Where src/cuda/generate writes.
+set(TF_GENERATED ${CMAKE_BINARY_DIR}/generated/cuda)
+
 set_property(GLOBAL PROPERTY TF_ARROWS "")
 
 function(_tf_record kind name)

@@ -11,6 +11,8 @@
 namespace tf::tfctl {
 
 void AddLicenseCommand(CLI::App& app, int& exit_status);
+void AddRunCommand(CLI::App& app, int& exit_status);
+void AddTopCommand(CLI::App& app, int& exit_status);
 
 // "tfctl: MESSAGE" on standard error.
 void PrintError(const std::string& message);

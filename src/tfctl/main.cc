@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bash"}));
 
   int exit_status = 0;
+  tf::tfctl::AddRunCommand(app, exit_status);
+  tf::tfctl::AddTopCommand(app, exit_status);
   tf::tfctl::AddLicenseCommand(app, exit_status);
   try {
     app.parse(argc, argv);
