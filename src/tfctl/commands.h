@@ -11,6 +11,7 @@
 namespace tf::tfctl {
 
 void AddLicenseCommand(CLI::App& app, int& exit_status);
+void AddGpusCommand(CLI::App& app, int& exit_status);
 void AddRunCommand(CLI::App& app, int& exit_status);
 void AddTopCommand(CLI::App& app, int& exit_status);
 

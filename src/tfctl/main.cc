@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   tf::tfctl::AddRunCommand(app, exit_status);
   tf::tfctl::AddTopCommand(app, exit_status);
   tf::tfctl::AddLicenseCommand(app, exit_status);
+  tf::tfctl::AddGpusCommand(app, exit_status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
