@@ -71,8 +71,9 @@ function(tf_shared name)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${A_FOLDER}
     LINK_DEPENDS ${A_EXPORTS})
   # nodelete: threads of the library may outlive a dlclose.
+  # Bsymbolic-functions: two of our libraries with the same symbols in one process do not call into one another.
   target_link_options(${name} PRIVATE
-    -Wl,-soname,${A_OUTPUT} -Wl,--version-script=${A_EXPORTS} -Wl,-z,nodelete -Wl,-z,defs)
+    -Wl,-soname,${A_OUTPUT} -Wl,-Bsymbolic-functions -Wl,--version-script=${A_EXPORTS} -Wl,-z,nodelete -Wl,-z,defs)
 endfunction()
 
 # A libFuzzer target: built with clang as a fuzzer (-DTF_FUZZ=ON); otherwise a program that replays its corpus under

@@ -19,6 +19,7 @@ using CUstream = struct CUstream_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
+using CUgreenCtx = struct CUgreenCtx_st*;
 using cuuint32_t = uint32_t;
 using cuuint64_t = uint64_t;
 

@@ -3,7 +3,7 @@
 // that its symbols are exported) and one source that defines MakeBackend. The version script is
 // generated/cuda/driver.map:
 //
-//   tf_shared(cuda_client OUTPUT libcuda.so.1 FOLDER lib/client EXPORTS ${TF_GENERATED}/driver.map
+//   tf_shared(cuda_client OUTPUT libcuda.so.1 FOLDER lib/client EXPORTS ${CMAKE_BINARY_DIR}/generated/cuda/driver.map
 //     SOURCES make_backend.cc ${CMAKE_SOURCE_DIR}/src/cuda/driver/exports.cc
 //     DEPS    driver_front …)
 //
