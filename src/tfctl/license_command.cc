@@ -18,6 +18,7 @@
 #include "license/gate.h"
 #include "license/issue.h"
 #include "tfctl/commands.h"
+#include "tfctl/signing_key.h"
 
 namespace tf::tfctl {
 namespace {
@@ -28,8 +29,6 @@ using license::GateResult;
 using license::Issued;
 using license::License;
 using license::SigningKey;
-
-constexpr size_t kMaxKeyFileBytes = 64 * 1024;
 
 int Fail(const absl::Status& status) {
   PrintError(std::string(status.message()));
@@ -78,30 +77,6 @@ struct IssueOptions {
   int days = 365;
   int max_gpus = 0;
 };
-
-// Of the build folder that this program lies in, as bin/tfctl.
-absl::StatusOr<std::string> DevelopmentKeyFile() {
-  std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::filesystem::path key = program.parent_path().parent_path() / "license" / "development.key";
-  if (!failed && std::filesystem::exists(key, failed)) return key.string();
-  return absl::NotFoundError(
-      absl::StrCat("no --key FILE, and no development key at ", key.string(),
-                   "; make a key with tfctl license keygen, or run the tfctl of a build folder"));
-}
-
-absl::StatusOr<SigningKey> LoadSigningKey(std::string file) {
-  if (file.empty()) {
-    absl::StatusOr<std::string> found = DevelopmentKeyFile();
-    if (!found.ok()) return found.status();
-    file = *std::move(found);
-  }
-  const absl::StatusOr<std::string> text = ReadFile(file, kMaxKeyFileBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<SigningKey> key = SigningKey::FromFileText(*text);
-  if (!key.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", key.status().message()));
-  return key;
-}
 
 absl::StatusOr<License> FromOptions(const IssueOptions& options) {
   License license = options.license;

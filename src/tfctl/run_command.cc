@@ -21,9 +21,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "gpu/quota.h"
 #include "license/gate.h"
+#include "license/issue.h"
 #include "tfctl/commands.h"
+#include "tfctl/signing_key.h"
 
 extern char** environ;
 
@@ -93,6 +96,26 @@ class LineReader {
   const int fd_;
   std::string rest_;
 };
+
+// A development build accepts licences of a key that lies beside it. So that its owner need not make one by hand for
+// each run, a licence for a day is made when the environment has none.
+void AddDevelopmentLicense(std::map<std::string, std::string>* changes) {
+  if (std::getenv("TF_LICENSE") != nullptr || std::getenv("TF_LICENSE_SIGN") != nullptr) return;
+  if (!DevelopmentKeyFile().ok()) return;
+  absl::StatusOr<license::SigningKey> key = LoadSigningKey("");
+  if (!key.ok()) return;
+  license::License wanted;
+  wanted.kid = key->kid();
+  wanted.id = "development";
+  wanted.customer = "development";
+  wanted.edition = "development";
+  wanted.issued = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()));
+  wanted.expires = wanted.issued + absl::Hours(24);
+  absl::StatusOr<license::Issued> issued = license::Issue(wanted, *key);
+  if (!issued.ok()) return;
+  (*changes)["TF_LICENSE"] = issued->text;
+  (*changes)["TF_LICENSE_SIGN"] = issued->signature;
+}
 
 // A worker of our own: started, waited for, ended.
 class OwnWorker {
@@ -244,6 +267,7 @@ int Run(const RunOptions& options) {
     std::map<std::string, std::string> changes = {{"TF_ENABLE_LOG", "1"}};
     const char* level = std::getenv("TF_LOG_LEVEL");
     changes["TF_LOG_LEVEL"] = level != nullptr ? level : "warn";
+    AddDevelopmentLicense(&changes);
     if (!options.vram.empty()) {
       absl::StatusOr<uint64_t> bytes = gpu::ParseSize(options.vram);
       if (!bytes.ok() || *bytes < (1 << 20)) {
@@ -326,7 +350,8 @@ void AddRunCommand(CLI::App& app, int& exit_status) {
   run->positionals_at_end();
   run->footer(
       "The program gets the client libraries by LD_LIBRARY_PATH, so it must link the CUDA runtime dynamically\n"
-      "(nvcc: -cudart shared). Its exit status is that of tfctl; 78: the worker's licence was refused.\n"
+      "(nvcc: -cudart shared). Without TF_LICENSE a development build makes itself a licence for a day. Its exit "
+      "status is that of tfctl; 78: the worker's licence was refused.\n"
       "Example: tfctl run --vram 2Gi --compute 25% -- ./vector_add");
   run->callback([options, &exit_status] { exit_status = Run(*options); });
 }
