@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -46,7 +45,7 @@ CUresult Module::Load(Context& context, std::span<const std::byte> image, std::u
     loaded->Unload(context);
     return result;
   }
-  loaded->Describe(context, context.device().sm(), facts);
+  loaded->Describe(context.device().sm(), facts);
   *module = std::move(loaded);
   return CUDA_SUCCESS;
 }
@@ -67,22 +66,21 @@ CUresult Module::Place(Context& context, cuda::ModuleFacts* facts) {
         context.Allocate(sizes[constant], constant ? PageMap::kRead : PageMap::kReadWrite, nullptr, &blocks_[constant]);
     if (result != CUDA_SUCCESS) return result;
   }
-  std::unordered_map<std::string, uint64_t> by_name;
   for (size_t i = 0; i < globals.size(); ++i) {
     addresses[i] += blocks_[globals[i].constant];
-    by_name[globals[i].name] = addresses[i];
+    variables_[globals[i].name] = {addresses[i], globals[i].size};
   }
   for (size_t i = 0; i < globals.size(); ++i) {
     char* memory = reinterpret_cast<char*>(addresses[i]);
     std::memcpy(memory, globals[i].initial.data(), std::min<uint64_t>(globals[i].initial.size(), globals[i].size));
     for (const auto& relocation : globals[i].relocations) {
-      auto target = by_name.find(relocation.symbol);
-      if (target == by_name.end()) {
+      auto target = variables_.find(relocation.symbol);
+      if (target == variables_.end()) {
         facts->log = "the initial value of " + globals[i].name + " refers to " + relocation.symbol +
                      ", which the module does not define";
         return CUDA_ERROR_INVALID_PTX;
       }
-      uint64_t value = target->second + relocation.addend;
+      uint64_t value = target->second.address + relocation.addend;
       std::memcpy(memory + relocation.offset, &value, relocation.bytes);
     }
   }
@@ -90,13 +88,10 @@ CUresult Module::Place(Context& context, cuda::ModuleFacts* facts) {
     facts->log = std::string(bound.message());
     return CUDA_ERROR_INVALID_PTX;
   }
-  for (size_t i = 0; i < globals.size(); ++i) {
-    facts->globals.push_back({globals[i].name, addresses[i], globals[i].size});
-  }
   return CUDA_SUCCESS;
 }
 
-void Module::Describe(const Context&, int sm, cuda::ModuleFacts* facts) const {
+void Module::Describe(int sm, cuda::ModuleFacts* facts) const {
   uint64_t constant_bytes = 0;
   for (const auto& global : program_->globals()) constant_bytes += global.constant ? global.size : 0;
   for (size_t i = 0; i < program_->kernels().size(); ++i) {
@@ -127,6 +122,14 @@ void Module::Unload(Context& context) {
     if (block && context.Take(block, &allocation)) context.GiveBack(block, allocation);
     block = 0;
   }
+}
+
+bool Module::FindVariable(std::string_view name, uint64_t* address, uint64_t* size) const {
+  auto found = variables_.find(std::string(name));
+  if (found == variables_.end()) return false;
+  *address = found->second.address;
+  *size = found->second.size;
+  return true;
 }
 
 CUresult Module::SetAttribute(uint32_t kernel, int32_t attribute, int32_t value) {

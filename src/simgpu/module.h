@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cuda/backend.h"
@@ -25,6 +28,8 @@ class Module {
   // Gives the variables back. Nothing of the module may run.
   void Unload(Context& context);
 
+  // A global or constant variable.
+  bool FindVariable(std::string_view name, uint64_t* address, uint64_t* size) const;
   CUresult SetAttribute(uint32_t kernel, int32_t attribute, int32_t value);
   // Whether a kernel may have that much dynamic shared memory.
   bool AllowsShared(uint32_t kernel, uint32_t dynamic_bytes) const;
@@ -32,9 +37,14 @@ class Module {
  private:
   explicit Module(std::unique_ptr<ptx::Program> program) : program_(std::move(program)) {}
   CUresult Place(Context& context, cuda::ModuleFacts* facts);
-  void Describe(const Context& context, int sm, cuda::ModuleFacts* facts) const;
+  void Describe(int sm, cuda::ModuleFacts* facts) const;
+
+  struct Variable {
+    uint64_t address, size;
+  };
 
   std::unique_ptr<ptx::Program> program_;
+  std::unordered_map<std::string, Variable> variables_;
   uint64_t blocks_[2]{};  // variables, constants
   int shared_limit_ = 0;  // of the card, for static and dynamic together, when the program asks for it
   std::vector<std::atomic<int32_t>> dynamic_shared_;

@@ -601,6 +601,15 @@ CUresult SimBackend::ModuleUnload(uint64_t id, uint64_t module_id) {
   return CUDA_SUCCESS;
 }
 
+CUresult SimBackend::ModuleGlobal(uint64_t id, uint64_t module_id, std::string_view name, uint64_t* address,
+                                  uint64_t* size) {
+  CUresult result;
+  if (!Use(id, &result)) return result;
+  auto module = FindModule(id, module_id);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  return module->FindVariable(name, address, size) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult SimBackend::KernelSetAttribute(uint64_t id, uint64_t module_id, uint32_t kernel, int32_t attribute,
                                         int32_t value) {
   CUresult result;

@@ -81,6 +81,8 @@ class SimBackend : public cuda::Backend {
   CUresult ModuleLoad(uint64_t context, uint64_t module, std::span<const std::byte> image,
                       cuda::ModuleFacts* facts) override;
   CUresult ModuleUnload(uint64_t context, uint64_t module) override;
+  CUresult ModuleGlobal(uint64_t context, uint64_t module, std::string_view name, uint64_t* address,
+                        uint64_t* size) override;
   CUresult KernelSetAttribute(uint64_t context, uint64_t module, uint32_t kernel, int32_t attribute,
                               int32_t value) override;
   CUresult Launch(uint64_t context, uint64_t stream, uint64_t module, uint32_t kernel, const cuda::LaunchShape& shape,
