@@ -96,7 +96,7 @@ absl::StatusOr<Keyring> Keyring::Parse(std::string_view text, bool development) 
     std::memcpy(entry.key.data(), bytes->data(), bytes->size());
     if (IsWeakKey(entry.key)) {
       return wrong(
-          "the public key has small order or is not canonical: anyone could sign for it. make one with tfctl license "
+          "the public key has small order or is not canonical: anyone could sign for it; make one with tfctl license "
           "keygen");
     }
     ring.entries_.push_back(std::move(entry));

@@ -15,6 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
+#include "cuda/loader/library.h"
+#include "cuda/loader/monitor.h"
 #include "license/gate.h"
 #include "license/issue.h"
 #include "tfctl/commands.h"
@@ -213,8 +215,10 @@ int Verify(const InstalledOptions& options) {
     inputs.time_store = nullptr;
   }
   inputs.list_gpus = [&options]() -> absl::StatusOr<std::vector<std::string>> {
-    if (options.gpus.empty()) return absl::InvalidArgumentError("name the worker's GPUs with --gpus UUID,...");
-    return options.gpus;
+    if (!options.gpus.empty()) return options.gpus;
+    const absl::StatusOr<cuda::NvmlLibrary> nvml = cuda::LoadNvml();
+    if (!nvml.ok()) return nvml.status();
+    return cuda::VisibleGpuUuids(nvml->functions);
   };
   const GateResult result = license::CheckWorkerLicense(inputs);
   for (const std::string& warning : result.warnings) std::fprintf(stderr, "%s\n", warning.c_str());
@@ -290,7 +294,7 @@ void AddVerify(CLI::App& group, int& exit_status) {
       "Say what a worker would say of a licence: its line, and exit status 78 when it would refuse to start.");
   AddInstalledOptions(*command, *options);
   command->add_option("--at", options->at, "At this DATE (UTC; default: now)");
-  command->add_option("--gpus", options->gpus, "With these GPUs, UUID,... (asked for only by a licence bound to GPUs)")
+  command->add_option("--gpus", options->gpus, "With these GPUs, UUID,... (default: those that NVML lists here)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->callback([options, &exit_status] { exit_status = Verify(*options); });

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Exit statuses and lines of `tfctl license` and of the build's make_keyring. Usage: license_cli_test.py TFCTL MAKE_KEYRING"""
+"""Exit statuses and lines of `tfctl license` and of the build's make_keyring.
+
+Usage: license_cli_test.py TFCTL MAKE_KEYRING NVML   (NVML: a library with the cards GPU-aa000000-... and GPU-bb000000-...)
+"""
 import json
 import os
 import re
@@ -10,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-TFCTL, MAKE_KEYRING = sys.argv[1:3]
+TFCTL, MAKE_KEYRING, NVML = sys.argv[1:4]
 GPU_A = "GPU-6f000000-1111-2222-3333-4444aaaabbbb"
 GPU_B = "GPU-b2000000-1111-2222-3333-4444aaaabbbb"
 PASS = re.compile(r"License verification passed: edition=(\S+) expires=(\S+) id=(\S+) gpus=(\S+)( keyring=development)?\n")
@@ -25,6 +28,7 @@ class LicenseCli(unittest.TestCase):
     def run_program(self, program, *arguments, env=None):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TF_")}
         clean["TF_LICENSE_STATE"] = self.state
+        clean["TF_NVML_LIB_PATH"] = "/no/such/library"  # a machine without cards, wherever this runs
         return subprocess.run([program, *arguments], env={**clean, **(env or {})}, cwd=self.folder.name,
                               capture_output=True, text=True, check=False)
 
@@ -90,6 +94,17 @@ class LicenseCli(unittest.TestCase):
         grace = verify("--at", "2999-01-14", "--gpus", GPU_A)
         self.assertEqual(grace.returncode, 0)
         self.assertIn("grace: 1 days left", grace.stderr)
+
+    def test_the_cards_of_this_machine(self):
+        cards = [f"GPU-{two}000000-0000-0000-0000-000000000000" for two in ("aa", "bb")]
+        both = {**self.issue("--gpus", ",".join(cards)), "TF_NVML_LIB_PATH": NVML}
+        done = self.license("verify", env=both)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        one = {**self.issue("--gpus", cards[0]), "TF_NVML_LIB_PATH": NVML}
+        done = self.license("verify", env=one)
+        self.check_refused(done, "gpu_not_licensed")
+        self.assertIn(cards[1], done.stderr)
+        self.assertEqual(self.license("verify", env={**one, "CUDA_VISIBLE_DEVICES": "GPU-aa"}).returncode, 0)
 
     def test_stored_time(self):
         pair = self.issue("--expires", "2999-01-01")
