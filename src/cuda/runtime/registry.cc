@@ -90,6 +90,8 @@ void RegisterVariable(Image* image, const void* variable, const char* name, size
 }
 
 Kernel* FindKernelSlowly(const void* function) {
+  // In the child of a fork the lock may be held for ever; whoever asks finds out next that nothing works there.
+  if (state.forked.load(std::memory_order_relaxed)) return nullptr;
   Registry& all = registry();
   std::shared_lock lock(all.mutex);
   auto found = all.kernels.find(function);

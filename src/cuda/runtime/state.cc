@@ -121,6 +121,11 @@ cudaError_t UseDevice(int device) {
   Thread& thread = ThisThread();
   uint64_t generation = state.generation.load(std::memory_order_acquire);
   CUcontext context;
+  // Programs say it before nearly every call.
+  if (thread.device == device && thread.bound_generation == generation &&
+      state.legacy.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == thread.bound_context) {
+    return cudaSuccess;
+  }
   TF_RETURN_IF_ERROR(PrimaryContext(device, &context));
   TF_RETURN_IF_ERROR(Call(state.legacy.cuCtxSetCurrent, context));
   thread.device = device;
