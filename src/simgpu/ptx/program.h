@@ -60,6 +60,8 @@ class Program {
  public:
   // `sm` is the compute capability of the device as 10 * major + minor, e.g. 80.
   static absl::StatusOr<std::unique_ptr<Program>> Parse(std::string_view text, int sm);
+  // `plain_only`: execute without AVX2 and FMA even where the processor has them.
+  static absl::StatusOr<std::unique_ptr<Program>> Parse(std::string_view text, int sm, bool plain_only);
 
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
