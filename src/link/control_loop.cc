@@ -27,7 +27,7 @@ ControlLoop::~ControlLoop() {
 absl::Status ControlLoop::Send(const FrameHeader& header, std::initializer_list<Bytes> pieces) {
   // In a forked child the lock may be held by a thread that does not exist.
   if (connection_.InForkedChild()) return connection_.status();
-  absl::MutexLock lock(&send_lock_);
+  std::lock_guard lock(send_lock_);
   absl::Status status = connection_.control().Send(header, pieces);
   return status.ok() ? connection_.control().Flush() : status;
 }
@@ -35,18 +35,18 @@ absl::Status ControlLoop::Send(const FrameHeader& header, std::initializer_list<
 absl::Status ControlLoop::SendFds(const FrameHeader& header, std::initializer_list<Bytes> pieces,
                                   std::span<const int> fds) {
   if (connection_.InForkedChild()) return connection_.status();
-  absl::MutexLock lock(&send_lock_);
+  std::lock_guard lock(send_lock_);
   return connection_.control().SendFds(header, std::span<const Bytes>(pieces.begin(), pieces.size()), fds);
 }
 
 // Never waits: when somebody is sending, the peer hears from us anyway, and when its buffer is full, the heartbeat
 // stays in ours until the peer takes it or is lost.
 void ControlLoop::SendHeartbeat() {
-  if (!send_lock_.TryLock()) return;
+  if (!send_lock_.try_lock()) return;
   if (connection_.control().Send({.op = kOpHeartbeat}).ok()) {
     connection_.control().Flush(Deadline()).IgnoreError();
   }
-  send_lock_.Unlock();
+  send_lock_.unlock();
 }
 
 void ControlLoop::Run(const HeartbeatOptions& options) {

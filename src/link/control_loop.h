@@ -11,10 +11,9 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "link/connection.h"
 #include "link/heartbeat.h"
 
@@ -39,7 +38,7 @@ class ControlLoop {
   Connection& connection_;
   const std::function<void(Frame&)> on_frame_;
   const std::function<void(const absl::Status&)> on_lost_;
-  absl::Mutex send_lock_;
+  std::mutex send_lock_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

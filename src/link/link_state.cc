@@ -24,7 +24,7 @@ LinkState::~LinkState() { munmap(phase_, kPage); }
 void LinkState::End(Phase phase, const absl::Status& why) {
   if (this->phase() == kForked) return;
   {
-    absl::MutexLock lock(&lock_);
+    std::lock_guard lock(lock_);
     if (phase_->load(std::memory_order_relaxed) == kUp) {
       why_ = absl::UnavailableError(why.ok() ? "the link was closed" : why.message());
     }
@@ -38,7 +38,7 @@ absl::Status LinkState::status() const {
   if (phase() == kForked) {
     return absl::UnavailableError("the link belongs to the parent process and cannot be used after fork()");
   }
-  absl::MutexLock lock(&lock_);
+  std::lock_guard lock(lock_);
   return why_;
 }
 

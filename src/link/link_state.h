@@ -6,10 +6,9 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 
 namespace tf::link {
 
@@ -40,8 +39,8 @@ class LinkState {
  private:
   std::atomic<uint32_t>* phase_;
   std::function<void()> waker_;
-  mutable absl::Mutex lock_;
-  absl::Status why_ ABSL_GUARDED_BY(lock_);
+  mutable std::mutex lock_;
+  absl::Status why_;  // under lock_
 };
 
 }  // namespace tf::link

@@ -66,7 +66,7 @@ TEST_F(RingTest, RandomFramesComeOutAsTheyWentIn) {
   std::deque<FrameHeader> in_flight;
   uint64_t call = 0;
   uint64_t bytes = 0;
-  while (bytes < 100 * kCapacity) {
+  while (bytes < 20 * kCapacity) {
     if (random() % 2 == 0) {
       const size_t size = RandomSize(random);
       const RingState state = writer.TryReserve(size);

@@ -63,7 +63,7 @@ Stream::Result Stream::TlsResult(int code) {
 
 Stream::Result Stream::Handshake() {
   if (ssl_ == nullptr) return {.outcome = Outcome::kDone};
-  absl::MutexLock lock(&tls_lock_);
+  std::lock_guard lock(tls_lock_);
   ERR_clear_error();
   const int code = SSL_do_handshake(ssl_.get());
   if (code != 1) {
@@ -77,7 +77,7 @@ Stream::Result Stream::Handshake() {
 
 Stream::Result Stream::Read(std::span<std::byte> to) {
   if (ssl_ != nullptr) {
-    absl::MutexLock lock(&tls_lock_);
+    std::lock_guard lock(tls_lock_);
     ERR_clear_error();
     size_t got = 0;
     const int code = SSL_read_ex(ssl_.get(), to.data(), to.size(), &got);
@@ -120,7 +120,7 @@ Stream::Result Stream::Read(std::span<std::byte> to) {
 
 Stream::Result Stream::Write(std::span<const iovec> pieces, std::span<const int> fds) {
   if (ssl_ != nullptr) {
-    absl::MutexLock lock(&tls_lock_);
+    std::lock_guard lock(tls_lock_);
     ERR_clear_error();
     size_t sent = 0;
     const int code = SSL_write_ex(ssl_.get(), pieces[0].iov_base, pieces[0].iov_len, &sent);

@@ -7,12 +7,11 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "link/fd.h"
 #include "link/frame.h"
 #include "link/tls.h"
@@ -48,12 +47,12 @@ class Stream {
   std::deque<Fd>& received_fds() { return received_fds_; }
 
  private:
-  Result TlsResult(int code) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tls_lock_);
+  Result TlsResult(int code);  // under tls_lock_
 
   Fd fd_;
   const Kind kind_;
   std::deque<Fd> received_fds_;
-  absl::Mutex tls_lock_;  // OpenSSL wants one thread at a time; never held while waiting
+  std::mutex tls_lock_;  // OpenSSL wants one thread at a time; never held while waiting
   std::shared_ptr<TlsContext> context_;
   SslPtr ssl_;
 };
