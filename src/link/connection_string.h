@@ -22,7 +22,7 @@ struct ConnectionString {
   std::string ip;       // native
   uint16_t port = 0;    // native; 0 only to listen on a free port
   std::string name;     // shmem: letters, digits, '_', '-', '.', at most 64, no leading '.'
-  uint32_t mib = 0;     // shmem: most memory of one connection, kMinMib to kMaxMib
+  uint32_t mib = 0;     // shmem: most memory of one connection's rings (little more than 8 are ever used)
   std::string version;  // letters, digits, '_', '-', '.', 1 to 300
 
   static constexpr uint32_t kMinMib = 4;

@@ -15,8 +15,8 @@ namespace tf::link {
 // The memory of a connection: one page with a RingControl for each direction, then the two rings.
 class RingSegment {
  public:
-  // Most useful capacity: beyond the caches a larger ring only makes copies slower.
-  static constexpr size_t kMaxCapacity = size_t{16} << 20;
+  // Holds four of the largest frames. Larger rings fall out of the caches: 16 MiB takes twice the time per copied byte.
+  static constexpr size_t kMaxCapacity = size_t{4} << 20;
 
   // Capacity of each ring within a budget of `mib` MiB for the connection.
   static size_t CapacityFor(uint32_t mib);

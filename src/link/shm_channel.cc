@@ -27,14 +27,11 @@ ShmChannel::ShmChannel(LinkState& state, const RingMemory& out, const RingMemory
 template <class Ready>
 bool ShmChannel::Wait(Ready ready, Doorbell& bell, Deadline deadline) {
   using Clock = std::chrono::steady_clock;
-  if (spin_.count() > 0) {
-    const Deadline stop = std::min(deadline, Clock::now() + spin_);
-    do {
-      for (int i = 0; i < 32; ++i) {
-        if (ready()) return true;
-        CpuRelax();
-      }
-    } while (Clock::now() < stop);
+  if (ready()) return true;
+  if (spin_.count() > 0 && deadline > Clock::now()) {
+    for (Spinner spinner(std::min<std::chrono::nanoseconds>(spin_, deadline - Clock::now())); spinner.Again();) {
+      if (ready()) return true;
+    }
   }
   for (;;) {
     const uint32_t seen = bell.bell.load(std::memory_order_acquire);

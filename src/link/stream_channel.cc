@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "link/spin.h"
@@ -190,9 +191,8 @@ absl::Status StreamChannel::SendFds(const FrameHeader& header, std::span<const B
 
 // At least one byte, or the reason why not.
 absl::Status StreamChannel::ReadSome(std::span<std::byte> to, Deadline deadline, size_t& got) {
-  using Clock = std::chrono::steady_clock;
-  Deadline spin_until = kNow;
-  for (bool first = true;; first = false) {
+  std::optional<Spinner> spinner;
+  for (;;) {
     const LinkState::Phase phase = state_.phase();
     if (phase != LinkState::kUp && phase != LinkState::kPeerGone) return state_.status();
     const Stream::Result result = stream_->Read(to);
@@ -207,8 +207,10 @@ absl::Status StreamChannel::ReadSome(std::span<std::byte> to, Deadline deadline,
     }
     if (phase == LinkState::kPeerGone) return state_.status();
     if (deadline == kNow) return absl::DeadlineExceededError("no frame is there");
-    if (first && spin_.count() > 0) spin_until = std::min(deadline, Clock::now() + spin_);
-    if (spin_until != kNow && Clock::now() < spin_until) continue;
+    if (spin_.count() > 0) {
+      if (!spinner) spinner.emplace(spin_);
+      if (spinner->Again()) continue;
+    }
     if (!PollUntil(stream_->fd(), result.events, deadline)) {
       return absl::DeadlineExceededError("no frame arrived in time");
     }
