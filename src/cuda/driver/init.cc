@@ -211,6 +211,17 @@ CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevi
   return CUDA_SUCCESS;
 }
 
+// The attribute GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS says that there is nothing that a host could flush.
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope) {
+  if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX) return CUDA_ERROR_INVALID_VALUE;
+  if (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER && scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Context* context;
+  TF_TRY(Current(&context));
+  return Unsupported("cuFlushGPUDirectRDMAWrites");
+}
+
 CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   Device* device;
   TF_TRY(DeviceOf(dev, &device));
