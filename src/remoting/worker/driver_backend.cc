@@ -11,6 +11,7 @@
 #include "link/shared_memory.h"
 #include "remoting/message.h"
 #include "remoting/worker/image_check.h"
+#include "remoting/worker/monitor.h"
 
 namespace tf::remoting {
 
@@ -126,7 +127,7 @@ cuda::Snapshot ReadSnapshot(const cuda::DriverFunctions& cu) {
     facts.name = name;
     CUuuid uuid{};
     (cu.cuDeviceGetUuid_v2 != nullptr ? cu.cuDeviceGetUuid_v2 : cu.cuDeviceGetUuid)(&uuid, device);
-    facts.uuid.assign(uuid.bytes, sizeof uuid.bytes);
+    facts.uuid = FormatUuid(std::string(uuid.bytes, sizeof uuid.bytes));
     facts.attributes.assign(kLastDeviceAttribute, 0);
     for (int a = 1; a < kLastDeviceAttribute; ++a) {
       int value = 0;

@@ -46,7 +46,7 @@ CUresult Monitor::Read(cuda::MonitorReport* report) {
 BusyCounter::BusyCounter(const cuda::NvmlSession* session, const cuda::Snapshot& snapshot) {
   if (session == nullptr) return;
   for (const cuda::DeviceFacts& device : snapshot.devices) {
-    absl::StatusOr<cuda::BusyClock> clock = cuda::BusyClock::Make(*session, FormatUuid(device.uuid), getpid());
+    absl::StatusOr<cuda::BusyClock> clock = cuda::BusyClock::Make(*session, device.uuid, getpid());
     if (clock.ok()) clocks_.push_back(*std::move(clock));
   }
 }

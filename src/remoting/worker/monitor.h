@@ -41,7 +41,7 @@ class BusyCounter {
   std::vector<cuda::BusyClock> clocks_;
 };
 
-// A UUID as NVML prints it.
+// The 16 bytes of a UUID as NVML prints them.
 std::string FormatUuid(const std::string& bytes);
 
 }  // namespace tf::remoting
