@@ -180,6 +180,8 @@ using cudaJitOption = CUjit_option;
 using cudaLibraryOption = CUlibraryOption;
 using cudaAtomicOperation = CUatomicOperation;
 using cudaDriverEntryPointQueryResult = CUdriverProcAddressQueryResult;
+using cudaFlushGPUDirectRDMAWritesTarget = CUflushGPUDirectRDMAWritesTarget;
+using cudaFlushGPUDirectRDMAWritesScope = CUflushGPUDirectRDMAWritesScope;
 
 // Structures with the driver's layout.
 using cudaMemLocation = CUmemLocation;

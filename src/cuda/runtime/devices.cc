@@ -344,6 +344,12 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPr
   return Call(Driver().cuCtxGetStreamPriorityRange, leastPriority, greatestPriority);
 }
 
+cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTarget target,
+                                               cudaFlushGPUDirectRDMAWritesScope scope) {
+  TF_RETURN_IF_ERROR(NeedContext());
+  return Call(Driver().cuFlushGPUDirectRDMAWrites, target, scope);
+}
+
 cudaError_t cudaCtxResetPersistingL2Cache() {
   TF_RETURN_IF_ERROR(NeedContext());
   return Call(Driver().cuCtxResetPersistingL2Cache);
