@@ -1,5 +1,6 @@
 #include "cuda/driver/fake_backend.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
