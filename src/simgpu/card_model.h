@@ -49,7 +49,7 @@ struct CardList {
 };
 
 constexpr int kMaxCards = 32;
-constexpr int kDriverVersion = 13000;                     // what cuDriverGetVersion answers
+constexpr int kDriverVersion = 13050;                     // what cuDriverGetVersion answers
 constexpr std::string_view kDriverRelease = "580.65.06";  // what NVML calls the driver version
 
 // `specification` is MODEL[:COUNT],…; `seed` varies the UUIDs (may be empty). INVALID_ARGUMENT says what is wrong in

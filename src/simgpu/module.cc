@@ -14,10 +14,8 @@ namespace {
 constexpr uint32_t kDefaultShared = 48 << 10;
 constexpr uint64_t kVariableAlignment = 256;
 
-CUresult ParseResult(const absl::Status& status) {
-  if (absl::IsOutOfRange(status)) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-  return CUDA_ERROR_INVALID_PTX;
-}
+// PTX of the CUDA releases of the driver's major version, which a program may be built with.
+constexpr int kNewestPtx = 99;  // 10 * major + minor
 
 }  // namespace
 
@@ -31,7 +29,13 @@ CUresult Module::Load(Context& context, std::span<const std::byte> image, std::u
   auto program = ptx::Program::Parse(*text, context.device().sm());
   if (!program.ok()) {
     facts->log = std::string(program.status().message());
-    return ParseResult(program.status());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  if (int version = (*program)->isa_version(); version > kNewestPtx) {
+    facts->log = "the image is PTX " + std::to_string(version / 10) + "." + std::to_string(version % 10) +
+                 "; this driver reads PTX up to " + std::to_string(kNewestPtx / 10) + "." +
+                 std::to_string(kNewestPtx % 10);
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   std::unique_ptr<Module> loaded(new Module(*std::move(program)));
   loaded->shared_limit_ = context.device().card().model->shared_per_block_optin;
