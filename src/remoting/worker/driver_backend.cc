@@ -100,6 +100,10 @@ struct DriverBackend::Module {
   std::vector<uint64_t> globals;  // addresses listed in allocations_
 };
 
+// Tokens of the front's host functions and of the client's copies come from different counters; this bit in the books of
+// the worker, and never outside, tells them apart.
+constexpr uint64_t kOfFront = uint64_t{1} << 63;
+
 struct DriverBackend::Rendezvous {
   enum class Kind { kHostFunction, kFetch, kStore };
   Kind kind;
@@ -1027,7 +1031,7 @@ void DriverBackend::RunRendezvous(void* argument) {
   DriverBackend& backend = *rendezvous->backend;
   switch (rendezvous->kind) {
     case Rendezvous::Kind::kHostFunction:
-      backend.events_->HostFunction(rendezvous->token, CUDA_SUCCESS);
+      backend.events_->HostFunction(rendezvous->token & ~kOfFront, CUDA_SUCCESS);
       break;
     case Rendezvous::Kind::kFetch:
       backend.events_->Fetch(rendezvous->token, 0, rendezvous->size);
@@ -1069,14 +1073,13 @@ CUresult DriverBackend::StreamHostFunction(uint64_t id, uint64_t stream, uint64_
   auto rendezvous = std::make_shared<Rendezvous>();
   rendezvous->kind = Rendezvous::Kind::kHostFunction;
   rendezvous->backend = this;
-  // Tokens of the front and of the client's copies come from different counters.
-  rendezvous->token = token | uint64_t{1} << 63;
+  rendezvous->token = token | kOfFront;
   return EnqueueHost(handle, std::move(rendezvous));
 }
 
 void DriverBackend::HostFunctionDone(uint64_t token) {
   std::lock_guard lock(control_lock_);
-  auto found = rendezvous_.find(token | uint64_t{1} << 63);
+  auto found = rendezvous_.find(token | kOfFront);
   if (found == rendezvous_.end()) return;
   found->second->done = true;
   control_moved_.notify_all();
