@@ -373,6 +373,7 @@ CUresult FakeBackend::KernelSetAttribute(uint64_t, uint64_t, uint32_t, int32_t, 
 
 CUresult FakeBackend::Launch(uint64_t, uint64_t stream, uint64_t, uint32_t kernel, const LaunchShape& shape,
                              std::span<const std::byte> bytes) {
+  if (idle.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   launches.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex);
   if (CUresult result = NoteStream("Launch", stream); result != CUDA_SUCCESS) return result;

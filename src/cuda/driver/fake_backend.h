@@ -37,6 +37,7 @@ class FakeBackend : public Backend {
   std::set<uint64_t> contexts, streams, events;
   uint64_t last_stream = 99;
   std::atomic<int> launches{0};
+  std::atomic<bool> idle{false};  // launches do nothing: for measuring what the front costs
   std::atomic<bool> event_ready{true};
   uint64_t memory_limit = UINT64_MAX;
   uint64_t memory_used = 0;
