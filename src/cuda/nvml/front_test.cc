@@ -5,11 +5,11 @@
 
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "cuda/driver_types.h"
 #include "cuda/nvml/exports.h"
 #include "cuda/nvml/source.h"
@@ -24,7 +24,7 @@ using ::testing::Not;
 
 // What the next source reads. A test changes it between calls.
 struct World {
-  absl::Mutex mutex;
+  std::mutex mutex;
   absl::Status opening;
   absl::Status reading;
   MonitorReport report;
@@ -39,15 +39,15 @@ World& TheWorld() {
 class TestSource : public NvmlSource {
  public:
   TestSource() {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     ++TheWorld().open_sources;
   }
   ~TestSource() override {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     --TheWorld().open_sources;
   }
   absl::StatusOr<MonitorReport> Read() override {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     if (!TheWorld().reading.ok()) return TheWorld().reading;
     return TheWorld().report;
   }
@@ -130,7 +130,7 @@ class NvmlFront : public ::testing::Test {
     TheWorld().opening = TheWorld().reading = absl::OkStatus();
   }
   static void Change(MonitorReport report) {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     TheWorld().report = std::move(report);
   }
   nvmlDevice_t Start(unsigned int index = 0) {
@@ -188,7 +188,7 @@ TEST_F(NvmlFront, StartFailsWithoutCards) {
 TEST_F(NvmlFront, LostCardsAnswerSo) {
   nvmlDevice_t device = Start(1);
   {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     TheWorld().reading = absl::UnavailableError("the worker is gone");
   }
   nvmlMemory_t memory;
@@ -196,7 +196,7 @@ TEST_F(NvmlFront, LostCardsAnswerSo) {
   char name[96];
   EXPECT_EQ(nvml.nvmlDeviceGetName(device, name, sizeof(name)), NVML_SUCCESS) << "does not change, so it stays known";
   {
-    absl::MutexLock lock(&TheWorld().mutex);
+    std::lock_guard lock(TheWorld().mutex);
     TheWorld().reading = absl::OkStatus();
     TheWorld().report.devices.pop_back();
     TheWorld().report.reports.pop_back();

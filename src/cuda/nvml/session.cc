@@ -15,9 +15,9 @@ constexpr uintptr_t kHandleStep = 0x100;
 constexpr size_t kMaxDevices = 256;
 
 struct State {
-  absl::Mutex mutex;
-  int starts ABSL_GUARDED_BY(mutex) = 0;
-  std::shared_ptr<Session> session ABSL_GUARDED_BY(mutex);
+  std::mutex mutex;
+  int starts = 0;
+  std::shared_ptr<Session> session;
 };
 
 // The C interface has no object to hang this on. Never destroyed: programs call NVML while they exit.
@@ -44,7 +44,7 @@ nvmlReturn_t ToReturn(const absl::Status& status) {
 }  // namespace
 
 nvmlReturn_t Session::Read(size_t index, Card* card) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   absl::StatusOr<MonitorReport> report = source_->Read();
   if (!report.ok()) return ToReturn(report.status());
   if (index >= report->devices.size() || index >= report->reports.size()) return NVML_ERROR_GPU_IS_LOST;
@@ -55,7 +55,7 @@ nvmlReturn_t Session::Read(size_t index, Card* card) {
 }
 
 nvmlReturn_t Session::Samples(size_t index, uint64_t since, std::vector<ProcessSample>* samples) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   absl::StatusOr<std::vector<ProcessSample>> read = source_->ProcessSamples(index, since);
   if (!read.ok()) return ToReturn(read.status());
   *samples = *std::move(read);
@@ -64,13 +64,13 @@ nvmlReturn_t Session::Samples(size_t index, uint64_t since, std::vector<ProcessS
 
 std::shared_ptr<Session> CurrentSession() {
   State& state = Global();
-  absl::MutexLock lock(&state.mutex);
+  std::lock_guard lock(state.mutex);
   return state.session;
 }
 
 nvmlReturn_t StartSession() {
   State& state = Global();
-  absl::MutexLock lock(&state.mutex);
+  std::lock_guard lock(state.mutex);
   if (state.starts > 0) {
     ++state.starts;
     return NVML_SUCCESS;
@@ -96,7 +96,7 @@ nvmlReturn_t StartSession() {
 nvmlReturn_t EndSession() {
   State& state = Global();
   std::shared_ptr<Session> last;  // closed after the lock is free
-  absl::MutexLock lock(&state.mutex);
+  std::lock_guard lock(state.mutex);
   if (state.starts == 0) return NVML_ERROR_UNINITIALIZED;
   if (--state.starts == 0) last = std::move(state.session);
   return NVML_SUCCESS;

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "cuda/backend.h"
 #include "cuda/nvml/source.h"
 #include "cuda/nvml_types.h"
@@ -29,12 +28,13 @@ class Session {
   const MonitorReport& identity() const { return identity_; }
 
   // A fresh reading.
-  nvmlReturn_t Read(size_t index, Card* card) ABSL_LOCKS_EXCLUDED(mutex_);
-  nvmlReturn_t Samples(size_t index, uint64_t since, std::vector<ProcessSample>* samples) ABSL_LOCKS_EXCLUDED(mutex_);
+  nvmlReturn_t Read(size_t index, Card* card);
+  nvmlReturn_t Samples(size_t index, uint64_t since, std::vector<ProcessSample>* samples);
 
  private:
-  absl::Mutex mutex_;
-  const std::unique_ptr<NvmlSource> source_ ABSL_PT_GUARDED_BY(mutex_);
+  // std::mutex, not absl::Mutex: ThreadSanitizer sees only the former in the packaged libraries.
+  std::mutex mutex_;  // of source_
+  const std::unique_ptr<NvmlSource> source_;
   const MonitorReport identity_;
 };
 
