@@ -11,10 +11,6 @@
 namespace tf::simgpu::ptx {
 namespace {
 
-// Backward branches of a warp before others get their turn. One that follows an atomic or volatile access costs more,
-// since it is likely a wait for somebody else.
-constexpr int64_t kSlice = 1 << 16;
-
 uint32_t Align(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace
@@ -209,6 +205,7 @@ void Block::Diverge(Warp& w, uint32_t lanes, const Inst* pc) {
   s.frame = w.frame;
   s.mask = lanes;
   s.turn = w.splits[w.current].turn;
+  s.slice = w.slice;
   ++w.frame->uses;
 }
 
@@ -249,6 +246,7 @@ void Block::Merge(Warp& w) {
       if (a.frame != b.frame && !MergeFrames(*a.frame, *b.frame, b.mask)) continue;
       a.mask |= b.mask;
       a.turn = std::min(a.turn, b.turn);
+      a.slice = std::min(a.slice, b.slice);
       a.state = Split::kReady;
       RemoveSplit(w, j);
     }
@@ -359,7 +357,7 @@ bool Block::RunWarp(Warp& w) {
     w.current = index;
     w.mask = split.mask;
     Enter(w, split.frame);
-    w.slice = kSlice;
+    w.slice = split.slice;
     const Inst* pc = split.pc;
     const Inst* limit = kStop;
     for (int i = 0; i < w.split_count; ++i) {
@@ -377,6 +375,7 @@ bool Block::RunWarp(Warp& w) {
     split.pc = stopped ? w.resume : pc;
     split.mask = w.mask;
     split.frame = w.frame;
+    split.slice = w.slice;
     if (!stopped) continue;
     switch (w.stop) {
       case Stop::kFault:
@@ -394,6 +393,7 @@ bool Block::RunWarp(Warp& w) {
       case Stop::kReschedule:
         if (w.slice <= 0) {
           split.turn = ++w.turn;
+          split.slice = kSlice;
           return true;
         }
         break;

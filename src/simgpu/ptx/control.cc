@@ -7,7 +7,6 @@
 namespace tf::simgpu::ptx {
 namespace {
 
-constexpr int64_t kTouchedCost = 1024;
 constexpr uint32_t kMaxDepth = 1000;
 constexpr uint32_t kCallBytes = 16;  // stack that a call costs besides its variables
 
@@ -87,10 +86,8 @@ const Inst* RunBranchIndexed(Warp& w, const Inst* in) {
   auto lane = static_cast<uint32_t>(std::countr_zero(w.mask));
   uint32_t which = index[lane], same = 0;
   Each(w.mask, [&](uint32_t i) { same |= static_cast<uint32_t>(index[i] == which) << i; });
-  if (same != w.mask) {
-    w.block->Diverge(w, w.mask & ~same, in);
-    return StopAt(w, Stop::kReschedule, in);
-  }
+  // The others stay here for their own turn; these must leave, or the two would meet again at once.
+  if (same != w.mask) w.block->Diverge(w, w.mask & ~same, in);
   if (which >= static_cast<uint64_t>(in->imm))
     return FaultAt(w, in, Fault::kInvalidPc, "indexed branch outside its table", lane);
   return Jump(w, in, w.code + w.module->lists[in->aux + which]);
@@ -106,10 +103,7 @@ const Inst* RunCall(Warp& w, const Inst* in) {
     uint64_t target = address[lane];
     uint32_t same = 0;
     Each(w.mask, [&](uint32_t i) { same |= static_cast<uint32_t>(address[i] == target) << i; });
-    if (same != w.mask) {
-      w.block->Diverge(w, w.mask & ~same, in);
-      return StopAt(w, Stop::kReschedule, in);
-    }
+    if (same != w.mask) w.block->Diverge(w, w.mask & ~same, in);
     index = target & ~kWindowMask;
     if ((target & kWindowMask) != kCodeWindow || index >= w.module->functions.size() ||
         w.module->functions[index].entry < 0) {

@@ -133,13 +133,19 @@ struct Frame {
   uint32_t uses = 0;  // splits in it and frames called from it
 };
 
+// Backward branches that a split may take before others get their turn. One that follows an atomic or volatile access
+// costs more (kTouchedCost), since it is likely a wait for somebody else.
+constexpr int64_t kSlice = 1 << 16;
+constexpr int64_t kTouchedCost = 1 << 10;
+
 // Lanes of a warp that are at the same place.
 struct Split {
   enum State : uint8_t { kReady, kAtBarrier, kAtSync };
   const Inst* pc = nullptr;
   Frame* frame = nullptr;
   uint32_t mask = 0;
-  uint32_t turn = 0;  // a split that used up its time goes behind the others
+  uint32_t turn = 0;       // a split that used up its time goes behind the others
+  int64_t slice = kSlice;  // what is left of its time
   State state = kReady;
   uint8_t barrier = 0;
   const Inst* barrier_inst = nullptr;  // gets the result of a barrier reduction
