@@ -64,9 +64,13 @@ CUresult Create(CUcontext* out, unsigned int flags, CUdevice dev, unsigned int a
 
 }  // namespace
 
+void AbandonContext(CUcontext handle) {
+  if (Context* context = g.contexts.Find(handle)) context->abandoned = true;
+}
+
 void EndContext(Context* context) {
   // Everything that was queued is over before its context goes; what goes wrong there is of no interest any more.
-  (void)g.backend->ContextSynchronize(context->id).Wait();
+  if (!context->abandoned) (void)g.backend->ContextSynchronize(context->id).Wait();
   std::unordered_set<CUstream> streams;
   std::unordered_set<CUevent> events;
   std::unordered_set<CUmodule> modules;

@@ -68,6 +68,7 @@ class PerThreadDefaultStream {
 #include "cuda/driver_exports.inc"
 
 TF_EXPORT void tf_set_output_sink(OutputSink sink) { SetOutputSink(sink); }
+TF_EXPORT void tf_abandon_context(CUcontext context) { AbandonContext(context); }
 
 namespace {
 

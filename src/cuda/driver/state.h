@@ -40,7 +40,8 @@ struct Context {
   bool primary = false;
   unsigned int api_version = 3020;
   std::atomic<unsigned int> flags{0};
-  std::atomic<int> error{0};  // a 700-class error: every later call answers it
+  std::atomic<bool> abandoned{false};  // nobody waits for its work when it is destroyed
+  std::atomic<int> error{0};           // a 700-class error: every later call answers it
   std::atomic<CUfunc_cache> cache_config{CU_FUNC_CACHE_PREFER_NONE};
 
   std::mutex mutex;
@@ -239,6 +240,10 @@ CUresult CheckAttribute(CUfunction_attribute attribute, int value, int static_sh
 CUresult SetAttribute(Function& function, CUfunction_attribute attribute, int value);
 // Makes handles of everything in the context invalid and ends it in the backend. The handle itself is no longer found.
 void EndContext(Context* context);
+// The context's work is nobody's any more: its destruction does not wait for it. libcuda.so.1 exports this as
+// `tf_abandon_context(CUcontext)` for a process that runs kernels on behalf of others, who may die in the middle of an
+// endless one.
+void AbandonContext(CUcontext handle);
 // A context number on this device that operations which need any context can use: the current one, the primary one, or
 // a hidden one that lives as long as `scope`.
 class AnyContext {

@@ -37,8 +37,8 @@ Port::Port(std::unique_ptr<link::Connection> connection, cuda::WireEvents* event
 }
 
 Port::~Port() {
+  lost_ = true;  // said first: this end is no loss to tell of
   connection_->Shutdown(absl::CancelledError("the program closed the link"));
-  lost_ = true;
   control_.reset();
   stop_ = true;
   {
@@ -191,9 +191,7 @@ void Port::Finish(Waiter* waiter, std::span<const std::byte> message) {
 
 CUresult Port::Lost(const absl::Status& why) {
   if (!lost_.exchange(true, std::memory_order_acq_rel)) {
-    if (!absl::IsCancelled(why)) {
-      std::fprintf(stderr, "tensor-fusion: the link to the worker is lost: %s\n", std::string(why.message()).c_str());
-    }
+    std::fprintf(stderr, "tensor-fusion: the link to the worker is lost: %s\n", std::string(why.message()).c_str());
     connection_->Shutdown(why);
   }
   return CUDA_ERROR_DEVICE_UNAVAILABLE;

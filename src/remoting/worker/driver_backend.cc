@@ -100,8 +100,8 @@ struct DriverBackend::Module {
   std::vector<uint64_t> globals;  // addresses listed in allocations_
 };
 
-// Tokens of the front's host functions and of the client's copies come from different counters; this bit in the books of
-// the worker, and never outside, tells them apart.
+// Tokens of the front's host functions and of the client's copies come from different counters; this bit in the books
+// of the worker, and never outside, tells them apart.
 constexpr uint64_t kOfFront = uint64_t{1} << 63;
 
 struct DriverBackend::Rendezvous {
@@ -165,6 +165,9 @@ DriverBackend::~DriverBackend() {
 }
 
 void DriverBackend::EndContexts() {
+  if (card_->abandon_context != nullptr) {
+    for (auto& [id, context] : contexts_) card_->abandon_context(context->handle);
+  }
   while (!contexts_.empty()) ContextDestroy(contexts_.begin()->first);
   cu_.cuCtxSetCurrent(nullptr);
 }
@@ -281,15 +284,6 @@ CUresult DriverBackend::ContextDestroy(uint64_t id) {
   Context* context = Use(id);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   std::shared_ptr<Context> keep = contexts_[id];
-  for (auto it = regions_.begin(); it != regions_.end();) {
-    if (it->second.context != id) {
-      ++it;
-      continue;
-    }
-    cu_.cuMemHostUnregister(reinterpret_cast<void*>(it->second.address));
-    munmap(reinterpret_cast<void*>(it->second.address), it->second.size);
-    it = regions_.erase(it);
-  }
   context->in_flight.clear();
   Forget(*context, id);
   // Ends what runs in the context; then nothing of it is in use by the driver any more.
@@ -302,6 +296,15 @@ CUresult DriverBackend::ContextDestroy(uint64_t id) {
   CUresult result = cu_.cuCtxDestroy_v2(context->handle);
   context->handle = nullptr;
   contexts_.erase(id);
+  // Registered memory went with the context; now nothing uses it.
+  for (auto it = regions_.begin(); it != regions_.end();) {
+    if (it->second.context != id) {
+      ++it;
+      continue;
+    }
+    munmap(reinterpret_cast<void*>(it->second.address), it->second.size);
+    it = regions_.erase(it);
+  }
   return result;
 }
 

@@ -35,6 +35,9 @@ struct Card {
   std::unique_ptr<Throttle> throttle;  // null: no limit
   ModuleCache modules;
   std::function<CUresult(cuda::MonitorReport*)> monitor;
+  // Lets a context be destroyed without waiting for its kernels; null: the driver cannot, and an endless kernel of a
+  // client that died holds its memory until it ends.
+  void (*abandon_context)(CUcontext) = nullptr;
 };
 
 // Asks the driver for everything that programs ask about devices.

@@ -197,6 +197,8 @@ int Main(int argc, char** argv) {
         std::make_unique<Throttle>(static_cast<int>(*quota->compute_percent), [counter] { return counter->Read(); });
   }
   BusyCounter busy(nvml.get(), card.snapshot);
+  card.abandon_context =
+      reinterpret_cast<decltype(card.abandon_context)>(FindSymbol(driver->path, "tf_abandon_context"));
   // What kernels print belongs to the program that launched them.
   using SetOutputSink = void (*)(void (*)(CUcontext, const char*, size_t));
   if (auto set_sink = reinterpret_cast<SetOutputSink>(FindSymbol(driver->path, "tf_set_output_sink"))) {
