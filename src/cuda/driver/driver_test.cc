@@ -1079,7 +1079,7 @@ TEST(DriverStart, LossEndsEverything) {
                     cu.cuDeviceGetCount(&count) == CUDA_ERROR_DEVICE_UNAVAILABLE &&
                     cu.cuCtxSynchronize() == CUDA_ERROR_DEVICE_UNAVAILABLE &&
                     cu.cuInit(0) == CUDA_ERROR_DEVICE_UNAVAILABLE;
-        std::exit(good ? 0 : 1);
+        _exit(good ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "the connection to the GPU is lost");
 }
@@ -1101,7 +1101,7 @@ TEST(DriverStart, FailuresHaveTheirErrors) {
           SetMakeStatus(test.status);
           bool good = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED && cu.cuInit(0) == test.result &&
                       cu.cuInit(0) == test.result && cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED;
-          std::exit(good ? 0 : 1);
+          _exit(good ? 0 : 1);
         },
         ::testing::ExitedWithCode(0), "^tensor-fusion: CUDA cannot start: why\n$");
   }
@@ -1121,7 +1121,7 @@ TEST(DriverStart, LaunchesBlockWhenAsked) {
         cu.cuModuleGetFunction(&function, module, "none");
         Fake().fails["StreamSynchronize"] = CUDA_ERROR_ASSERT;
         auto launch = [&] { return cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); };
-        std::exit(launch() == CUDA_ERROR_ASSERT && launch() == CUDA_ERROR_ASSERT ? 0 : 1);
+        _exit(launch() == CUDA_ERROR_ASSERT && launch() == CUDA_ERROR_ASSERT ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
 }
