@@ -345,7 +345,7 @@ absl::StatusOr<Fd> ListenTcp(ConnectionString& where) {
   if (!fd.ok()) return fd.status();
   const int on = 1;
   setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd->get(), address->get(), address->size) != 0 || listen(fd->get(), 128) != 0) {
+  if (bind(fd->get(), address->get(), address->size) != 0 || listen(fd->get(), SOMAXCONN) != 0) {
     const int error = errno;
     if (error == EADDRINUSE) {
       return absl::AlreadyExistsError(absl::StrCat("port ", where.port, " of ", where.ip,
@@ -398,7 +398,7 @@ absl::StatusOr<Fd> ListenUnix(const std::string& path, const std::string& folder
   absl::StatusOr<Fd> fd = NewSocket(AF_UNIX);
   if (!fd.ok()) return fd.status();
   fchmod(fd->get(), 0600);  // the file takes this mode, whatever the umask
-  if (bind(fd->get(), address->get(), address->size) != 0 || listen(fd->get(), 128) != 0) {
+  if (bind(fd->get(), address->get(), address->size) != 0 || listen(fd->get(), SOMAXCONN) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", path, ": ", std::strerror(errno),
                                                errno == ENOSPC ? " (free space there or give another folder)" : ""));
   }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -138,6 +139,12 @@ int Main(int argc, char** argv) {
   for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  // A client takes several descriptors; the usual soft limit of 1024 would be full with some 200 of them.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
 
   // Licence first, before any GPU is opened.
   license::GateInputs gate;
@@ -212,6 +219,8 @@ int Main(int argc, char** argv) {
   listen.program_version = kProgramVersion;
   listen.folder = options.folder;
   listen.insecure = options.insecure;
+  // A rack of programs may start at the same moment.
+  listen.max_pending = 1024;
   listen.on_refused = [](const std::string& line) { spdlog::warn("client refused: {}", line); };
   if (!options.key_file.empty()) {
     absl::StatusOr<link::LinkKey> key = link::ReadLinkKeyFile(options.key_file);
