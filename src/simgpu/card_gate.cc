@@ -30,6 +30,13 @@ bool CardGate::Enter(const std::atomic<bool>& cancel) {
   return false;
 }
 
+bool CardGate::Overdue() {
+  if (member_.Waiting() == 0) return false;
+  std::lock_guard lock(mutex_);
+  closed_ = closed_ || std::chrono::steady_clock::now() - held_since_ > kSlice;
+  return closed_;
+}
+
 void CardGate::Leave() {
   std::lock_guard lock(mutex_);
   if (--running_ > 0) return;

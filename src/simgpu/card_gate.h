@@ -20,6 +20,9 @@ class CardGate {
   // Blocks until this process has the card; false when `cancel` became true. Each true is followed by Leave.
   bool Enter(const std::atomic<bool>& cancel);
   void Leave();
+  // Asked by kernels inside between blocks: whether they should leave and enter again, because others wait. Cheap while
+  // nobody does.
+  bool Overdue();
 
  private:
   CardMember& member_;

@@ -314,7 +314,7 @@ absl::StatusOr<CardList> ParseCards(const std::string& specification, const std:
   CardList list;
   list.canonical = absl::StrJoin(
       runs, ",", [](std::string* out, const Run& run) { absl::StrAppend(out, run.model->key, ":", run.count); });
-  list.identity = Digest(absl::StrCat(list.canonical, "|", seed)).substr(0, 16);
+  list.identity = Digest(absl::StrCat(list.canonical, "|", seed, "|", kSharedLayout)).substr(0, 16);
   for (const Run& run : runs) {
     for (int i = 0; i < run.count; ++i) {
       int index = static_cast<int>(list.cards.size());

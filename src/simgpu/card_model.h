@@ -45,10 +45,12 @@ struct Card {
 struct CardList {
   std::vector<Card> cards;
   std::string canonical;  // the specification in its shortest form, e.g. "A100-80G:4,T4:2"
-  std::string identity;   // a hash of canonical form and seed, hexadecimal: names what processes share
+  std::string identity;   // a hash of canonical form, seed and kSharedLayout, hexadecimal: names what processes share
 };
 
 constexpr int kMaxCards = 32;
+// Version of what processes share (card_state.cc). Programs of different versions share nothing.
+constexpr int kSharedLayout = 2;
 constexpr int kDriverVersion = 13050;                     // what cuDriverGetVersion answers
 constexpr std::string_view kDriverRelease = "580.65.06";  // what NVML calls the driver version
 

@@ -22,8 +22,8 @@
 namespace tf::simgpu {
 namespace {
 
-constexpr uint64_t kMagic = 0x5446'5349'4d47'0001;  // the last digits are the version of the layout
-constexpr uint32_t kSlots = 128;                    // processes per card
+constexpr uint64_t kMagic = 0x5446'5349'4d47'0000 + kSharedLayout;
+constexpr uint32_t kSlots = 128;  // processes per card
 constexpr uint64_t kBucketNs = 125'000'000;
 constexpr uint32_t kBuckets = 16;
 constexpr uint64_t kWindowBuckets = 8;  // the last second
@@ -109,6 +109,7 @@ struct CardState::Shared {
   uint64_t past_busy_ns;  // of processes that have left
   uint32_t owner;         // the executing process: its slot + 1; 0: nobody
   uint32_t slots_used;    // slots beyond were never used
+  uint32_t waiting;       // slots with a ticket; read without the lock
   Slot slots[kSlots];
 };
 
@@ -201,6 +202,13 @@ uint64_t CardState::Used(const Shared& card) {
   return used;
 }
 
+// Counted anew after each change, so that a death between two stores is no lasting error.
+void CardState::CountWaiting(Shared& card) {
+  uint32_t waiting = 0;
+  for (uint32_t i = 0; i < card.slots_used; ++i) waiting += card.slots[i].ticket != 0;
+  std::atomic_ref(card.waiting).store(waiting, std::memory_order_relaxed);
+}
+
 // Gives the card to the process that has waited longest.
 void CardState::Grant(Shared& card) {
   Slot* next = nullptr;
@@ -208,8 +216,9 @@ void CardState::Grant(Shared& card) {
     Slot& slot = card.slots[i];
     if (slot.ticket && (!next || slot.ticket < next->ticket)) next = &slot;
   }
-  if (!next) return;
+  if (!next) return CountWaiting(card);
   next->ticket = 0;
+  CountWaiting(card);
   next->busy_since = Now();
   card.owner = static_cast<uint32_t>(next - card.slots) + 1;
   std::atomic_ref(next->turn).fetch_add(1);
@@ -221,6 +230,7 @@ void CardState::Drop(Shared& card, uint32_t index) {
   if (slot.busy_since) slot.AddBusy(slot.busy_since, Now());
   card.past_busy_ns += slot.busy_ns;
   slot = Slot{};
+  CountWaiting(card);
   if (card.owner == index + 1) {
     card.owner = 0;
     Grant(card);
@@ -328,6 +338,7 @@ bool CardMember::Acquire(const std::atomic<bool>& cancel) {
     CardState::Lock lock(card);
     turn = std::atomic_ref(slot.turn).load();
     slot.ticket = ++card.next_ticket;
+    CardState::CountWaiting(card);
     if (!card.owner) CardState::Grant(card);
     if (card.owner == slot_ + 1) return true;
   }
@@ -343,6 +354,7 @@ bool CardMember::Acquire(const std::atomic<bool>& cancel) {
     if (card.owner == slot_ + 1) return true;
     if (cancel) {
       slot.ticket = 0;
+      CardState::CountWaiting(card);
       return false;
     }
   }
@@ -358,12 +370,8 @@ void CardMember::Yield() {
   CardState::Grant(card);
 }
 
-int CardMember::Waiting() {
-  CardState::Shared& card = shared();
-  CardState::Lock lock(card);
-  int waiting = 0;
-  for (uint32_t i = 0; i < card.slots_used; ++i) waiting += card.slots[i].ticket != 0;
-  return waiting;
+int CardMember::Waiting() const {
+  return static_cast<int>(std::atomic_ref(shared().waiting).load(std::memory_order_relaxed));
 }
 
 }  // namespace tf::simgpu

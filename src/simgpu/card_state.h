@@ -61,6 +61,7 @@ class CardState : public std::enable_shared_from_this<CardState> {
   static void Drop(Shared& card, uint32_t slot);
   static void Grant(Shared& card);
   static void Reap(Shared& card);
+  static void CountWaiting(Shared& card);
   static uint64_t Used(const Shared& card);
 
   CardList list_;
@@ -84,8 +85,8 @@ class CardMember {
   // Returns false when `cancel` became true while waiting. The time from Acquire to Yield counts as busy.
   bool Acquire(const std::atomic<bool>& cancel);
   void Yield();
-  // How many processes wait for the card.
-  int Waiting();
+  // How many processes wait for the card. Cheap: one load.
+  int Waiting() const;
 
  private:
   friend class CardState;

@@ -78,7 +78,8 @@ Context::Context(uint64_t id, Device& device, std::shared_ptr<CardUser> card, st
 }
 
 void Context::Poison(CUresult error) {
-  // Calls that find the error do not get as far as waiting, and what the kernel printed before it failed is the program's.
+  // Calls that find the error do not get as far as waiting, and what the kernel printed before it failed is the
+  // program's.
   FlushOutput();
   CUresult none = CUDA_SUCCESS;
   error_.compare_exchange_strong(none, error);

@@ -376,15 +376,16 @@ TEST_F(Sharing, AKilledProcessGivesBackTheCardAndItsMemory) {
   waitpid(other, nullptr, 0);
 }
 
+// One launches kernels of several slices, the other kernels that are ten times longer.
 TEST_F(Sharing, TwoProcessesGetEqualShares) {
-  // Both launch kernels of about a millisecond as fast as they can.
-  auto work = [](SimBackend& backend) {
-    for (int i = 0; i < 20; ++i) Launch(backend, kSpin, {20'000}, 4);
-    backend.ContextSynchronize(1).Wait();
+  auto work = [](SimBackend& backend, uint32_t grid) {
+    Launch(backend, kSpin, {20'000}, grid);
+    Launch(backend, kSpin, {20'000}, grid);
+    backend.StreamSynchronize(1, 0).Wait();
   };
   pid_t other = Fork([&](SimBackend& backend, int write_end) {
     (void)!write(write_end, "x", 1);
-    for (;;) work(backend);
+    for (;;) work(backend, 400);
   });
   char byte;
   ASSERT_EQ(read(read_end_, &byte, 1), 1);
@@ -401,7 +402,7 @@ TEST_F(Sharing, TwoProcessesGetEqualShares) {
     return uint64_t{0};
   };
   uint64_t other_before = busy_of(other);
-  while (busy_of(getpid()) < 200'000'000) work(*backend);
+  while (busy_of(getpid()) < 200'000'000) work(*backend, 40);
   double mine = static_cast<double>(busy_of(getpid()));
   double others = static_cast<double>(busy_of(other) - other_before);
   EXPECT_GT(mine / (mine + others), 0.4);

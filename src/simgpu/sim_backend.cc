@@ -669,9 +669,16 @@ void SimBackend::Run(Context& context, const Module& module, uint32_t kernel, co
   config.multiprocessors = model.multiprocessors;
   config.grid_id = ++launches_;
 
-  if (!context.card().gate().Enter(context.stop())) return;
-  ptx::LaunchResult result = executor_.Run(module.program(), kernel, config);
-  context.card().gate().Leave();
+  CardGate& gate = context.card().gate();
+  config.pause = [&] { return gate.Overdue(); };
+  uint64_t blocks = uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+  ptx::LaunchResult result;
+  do {
+    if (!gate.Enter(context.stop())) return;
+    result = executor_.Run(module.program(), kernel, config);
+    gate.Leave();
+    config.first_block = result.next_block;
+  } while (result.fault == ptx::Fault::kNone && result.next_block < blocks);
 
   if (result.fault == ptx::Fault::kNone || result.fault == ptx::Fault::kCancelled) return;
   context.Poison(FaultResult(result.fault));

@@ -20,6 +20,7 @@ struct Job {
   uint64_t blocks;
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
+  std::atomic<bool> paused{false};  // no further block begins
   std::atomic<uint64_t> lane_operations{0};
   int helpers = 0;  // guarded by the pool's mutex
   std::mutex mutex;
@@ -33,6 +34,13 @@ struct Job {
     result.message = std::move(message);
     failed = true;
   }
+
+  // Whether another block may begin.
+  bool Goes() {
+    if (failed.load(std::memory_order_relaxed) || paused.load(std::memory_order_relaxed)) return false;
+    if (config->pause && config->pause()) paused = true;
+    return !paused;
+  }
 };
 
 bool PrepareOrFail(Job& job, Block& block) {
@@ -43,7 +51,7 @@ bool PrepareOrFail(Job& job, Block& block) {
 
 void RunBlocks(Job& job, Block& block) {
   bool prepared = false;
-  while (!job.failed.load(std::memory_order_relaxed)) {
+  while (job.Goes()) {
     uint64_t number = job.next.fetch_add(1, std::memory_order_relaxed);
     if (number >= job.blocks) break;
     if (!prepared && !PrepareOrFail(job, block)) return;
@@ -137,7 +145,10 @@ class Executor::Pool {
       Job* job = nullptr;
       // From the launch with the fewest helpers, so that concurrent launches advance together.
       for (Job* candidate : jobs_) {
-        if (candidate->next.load(std::memory_order_relaxed) >= candidate->blocks || candidate->failed) continue;
+        if (candidate->next.load(std::memory_order_relaxed) >= candidate->blocks || candidate->failed ||
+            candidate->paused) {
+          continue;
+        }
         if (job == nullptr || candidate->helpers < job->helpers) job = candidate;
       }
       if (job == nullptr) {
@@ -185,7 +196,9 @@ LaunchResult Executor::Run(const Program& program, int kernel, const LaunchConfi
   job.kernel = kernel;
   job.config = &config;
   job.blocks = uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
+  job.next = config.first_block;
   pool_->Run(job);
+  job.result.next_block = std::min(job.next.load(), job.blocks);
   return std::move(job.result);
 }
 

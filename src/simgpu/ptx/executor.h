@@ -67,17 +67,23 @@ struct LaunchConfig {
 
   Heap* heap = nullptr;                       // nullptr: malloc gives 0
   const std::atomic<bool>* cancel = nullptr;  // looked at now and then
-  uint32_t stack_bytes = 32 * 1024;           // per thread, for .local variables and calls
-  uint32_t clock_mhz = 1410;                  // what %clock and %clock64 count; %globaltimer is nanoseconds since 1970
-  uint32_t multiprocessors = 108;             // %nsmid
-  uint64_t grid_id = 0;                       // %gridid
-  bool cooperative = false;                   // all blocks of the grid are resident: they may wait for one another
+  // Asked by the pool's threads before each block; after true no further block begins, and Run returns when those under
+  // way are over: LaunchResult::next_block tells where a later Run of the same launch goes on. Not for cooperative
+  // grids.
+  std::function<bool()> pause;
+  uint64_t first_block = 0;          // blocks are numbered x first, then y, then z
+  uint32_t stack_bytes = 32 * 1024;  // per thread, for .local variables and calls
+  uint32_t clock_mhz = 1410;         // what %clock and %clock64 count; %globaltimer is nanoseconds since 1970
+  uint32_t multiprocessors = 108;    // %nsmid
+  uint64_t grid_id = 0;              // %gridid
+  bool cooperative = false;          // all blocks of the grid are resident: they may wait for one another
 };
 
 struct LaunchResult {
   Fault fault = Fault::kNone;
   uint64_t fault_address = 0;    // of memory faults
   std::string message;           // kernel, block, thread, line of the PTX text; empty without a fault
+  uint64_t next_block = 0;       // the number of blocks of the grid, unless it was paused
   uint64_t lane_operations = 0;  // instructions times active lanes
 };
 
