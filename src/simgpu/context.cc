@@ -333,6 +333,11 @@ CUresult Context::GetLimit(int limit, uint64_t* value) {
   }
 }
 
+void Context::Abandon() {
+  stop_ = true;
+  Poison(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 void Context::Destroy() {
   {
     std::lock_guard lock(order_mutex_);

@@ -89,6 +89,8 @@ class Context : public std::enable_shared_from_this<Context> {
   CUresult SetLimit(int limit, uint64_t value);
   CUresult GetLimit(int limit, uint64_t* value);
 
+  // Kernels that run end, those that are queued do not run.
+  void Abandon();
   // Lets work that has been given finish for a moment, then stops it. Frees everything.
   void Destroy();
 

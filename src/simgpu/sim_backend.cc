@@ -170,6 +170,13 @@ CUresult SimBackend::ContextDestroy(uint64_t id) {
   return CUDA_SUCCESS;
 }
 
+CUresult SimBackend::ContextAbandon(uint64_t id) {
+  auto context = Find(id);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  context->Abandon();
+  return CUDA_SUCCESS;
+}
+
 CUresult SimBackend::ContextSetLimit(uint64_t id, int32_t limit, uint64_t value) {
   CUresult result;
   auto context = Use(id, &result);

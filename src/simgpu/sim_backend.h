@@ -37,6 +37,7 @@ class SimBackend : public cuda::Backend {
 
   CUresult ContextCreate(uint64_t context, int32_t device, uint32_t flags) override;
   CUresult ContextDestroy(uint64_t context) override;
+  CUresult ContextAbandon(uint64_t context) override;
   CUresult ContextSetLimit(uint64_t context, int32_t limit, uint64_t value) override;
   CUresult ContextGetLimit(uint64_t context, int32_t limit, uint64_t* value) override;
   cuda::Pending ContextSynchronize(uint64_t context) override;

@@ -65,7 +65,10 @@ CUresult Create(CUcontext* out, unsigned int flags, CUdevice dev, unsigned int a
 }  // namespace
 
 void AbandonContext(CUcontext handle) {
-  if (Context* context = g.contexts.Find(handle)) context->abandoned = true;
+  Context* context = g.contexts.Find(handle);
+  if (context == nullptr) return;
+  context->abandoned = true;
+  (void)g.backend->ContextAbandon(context->id);
 }
 
 void EndContext(Context* context) {

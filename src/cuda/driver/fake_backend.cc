@@ -167,6 +167,11 @@ CUresult FakeBackend::ContextDestroy(uint64_t context) {
   return CUDA_SUCCESS;
 }
 
+CUresult FakeBackend::ContextAbandon(uint64_t) {
+  TF_NOTE("ContextAbandon");
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeBackend::ContextSetLimit(uint64_t, int32_t limit, uint64_t) {
   TF_NOTE("ContextSetLimit");
   return limit <= CU_LIMIT_MALLOC_HEAP_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;

@@ -52,6 +52,7 @@ class FakeBackend : public Backend {
   CUresult Describe(Snapshot* snapshot) override;
   CUresult ContextCreate(uint64_t context, int32_t device, uint32_t flags) override;
   CUresult ContextDestroy(uint64_t context) override;
+  CUresult ContextAbandon(uint64_t context) override;
   CUresult ContextSetLimit(uint64_t context, int32_t limit, uint64_t value) override;
   CUresult ContextGetLimit(uint64_t context, int32_t limit, uint64_t* value) override;
   Pending ContextSynchronize(uint64_t context) override;

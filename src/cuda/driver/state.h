@@ -240,9 +240,9 @@ CUresult CheckAttribute(CUfunction_attribute attribute, int value, int static_sh
 CUresult SetAttribute(Function& function, CUfunction_attribute attribute, int value);
 // Makes handles of everything in the context invalid and ends it in the backend. The handle itself is no longer found.
 void EndContext(Context* context);
-// The context's work is nobody's any more: its destruction does not wait for it. libcuda.so.1 exports this as
+// Ends the work of a context whose owner is gone; its destruction then waits for nothing. libcuda.so.1 exports this as
 // `tf_abandon_context(CUcontext)` for a process that runs kernels on behalf of others, who may die in the middle of an
-// endless one.
+// endless one. From any thread.
 void AbandonContext(CUcontext handle);
 // A context number on this device that operations which need any context can use: the current one, the primary one, or
 // a hidden one that lives as long as `scope`.

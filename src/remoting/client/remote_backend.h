@@ -24,6 +24,8 @@ class RemoteBackend : public cuda::Backend, private cuda::WireEvents {
 
 #include "cuda/wire_forwards.inc"
 
+  // A program ends its contexts itself.
+  CUresult ContextAbandon(uint64_t) override { return CUDA_ERROR_NOT_SUPPORTED; }
   CUresult HostAllocate(uint64_t context, uint64_t size, uint32_t flags, uint64_t* address) override;
   CUresult HostFree(uint64_t context, uint64_t address) override;
   CUresult HostRegister(uint64_t context, uint64_t address, uint64_t size, uint32_t flags) override;

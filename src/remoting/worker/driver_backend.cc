@@ -165,9 +165,6 @@ DriverBackend::~DriverBackend() {
 }
 
 void DriverBackend::EndContexts() {
-  if (card_->abandon_context != nullptr) {
-    for (auto& [id, context] : contexts_) card_->abandon_context(context->handle);
-  }
   while (!contexts_.empty()) ContextDestroy(contexts_.begin()->first);
   cu_.cuCtxSetCurrent(nullptr);
 }
@@ -176,6 +173,8 @@ void DriverBackend::Abandon() {
   std::lock_guard lock(control_lock_);
   abandoned_ = true;
   control_moved_.notify_all();
+  if (card_->abandon_context == nullptr) return;
+  for (CUcontext handle : live_) card_->abandon_context(handle);
 }
 
 void DriverBackend::Latch(uint64_t context, CUresult result) {
@@ -261,6 +260,11 @@ CUresult DriverBackend::ContextCreate(uint64_t id, int32_t device, uint32_t flag
     std::lock_guard lock(Outputs().lock);
     Outputs().owners[context->handle] = {events_, id};
   }
+  {
+    std::lock_guard lock(control_lock_);
+    live_.push_back(context->handle);
+    if (abandoned_ && card_->abandon_context != nullptr) card_->abandon_context(context->handle);
+  }
   contexts_[id] = std::move(context);
   return CUDA_SUCCESS;
 }
@@ -291,6 +295,10 @@ CUresult DriverBackend::ContextDestroy(uint64_t id) {
   {
     std::lock_guard lock(Outputs().lock);
     Outputs().owners.erase(context->handle);
+  }
+  {
+    std::lock_guard lock(control_lock_);
+    std::erase(live_, context->handle);
   }
   current_ = 0;
   CUresult result = cu_.cuCtxDestroy_v2(context->handle);

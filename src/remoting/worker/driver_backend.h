@@ -51,7 +51,7 @@ class DriverBackend : public cuda::WireTarget {
   DriverBackend(const DriverBackend&) = delete;
   DriverBackend& operator=(const DriverBackend&) = delete;
 
-  // The client is gone: wakes everything that waits for it.
+  // The client is gone: wakes everything that waits for it, and ends what runs for it. From any thread.
   void Abandon();
   // Destroys all contexts, and with them ends everything that runs or waits. On the session's thread, or when that has
   // ended.
@@ -169,6 +169,7 @@ class DriverBackend : public cuda::WireTarget {
   std::mutex control_lock_;
   std::condition_variable control_moved_;
   bool abandoned_ = false;
+  std::vector<CUcontext> live_;  // of this session
   std::unordered_map<uint64_t, link::Fd> region_fds_;
   std::unordered_map<uint64_t, std::shared_ptr<Rendezvous>> rendezvous_;
 };
