@@ -26,7 +26,7 @@ unit: build      ## only the unit tests
 sanitize: setup  ## unit tests under ASan+UBSan and under TSan
 	@for preset in asan tsan; do \
 	  { cmake --preset $$preset >/dev/null || cmake --preset $$preset; } && \
-	  cmake --build build-$$preset -j $(JOBS) && \
+	  cmake --build build-$$preset -j $(JOBS) --target unit_tests && \
 	  ctest --test-dir build-$$preset --output-on-failure -j $(JOBS) -L unit || exit 1; done
 
 bench: build     ## one table of figures, both sides of each ratio in one run

@@ -14,6 +14,9 @@
 # Where src/cuda/generate writes.
 set(TF_GENERATED ${CMAKE_BINARY_DIR}/generated/cuda)
 
+# All that `ctest -L unit` runs: what the sanitizer builds build.
+add_custom_target(unit_tests)
+
 set_property(GLOBAL PROPERTY TF_ARROWS "")
 
 function(_tf_record kind name)
@@ -49,6 +52,7 @@ function(tf_test name)
     set(A_TIMEOUT 300)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${A_TIMEOUT})
+  add_dependencies(unit_tests ${name})
 endfunction()
 
 function(tf_program name)
@@ -89,6 +93,7 @@ function(tf_fuzzer name)
     add_executable(${name} ${A_SOURCES} ${CMAKE_SOURCE_DIR}/fuzz/replay_main.cc)
     add_test(NAME ${name}_replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/fuzz/corpus/${A_CORPUS})
     set_tests_properties(${name}_replay PROPERTIES LABELS unit TIMEOUT 300)
+    add_dependencies(unit_tests ${name})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
