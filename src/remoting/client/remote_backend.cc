@@ -9,6 +9,7 @@
 #include <random>
 
 #include "link/shared_memory.h"
+#include "remoting/region_address.h"
 
 namespace tf::remoting {
 
@@ -96,12 +97,11 @@ CUresult RemoteBackend::AllocateRegion(uint64_t context, uint64_t size, uint32_t
   size = (size + 4095) & ~uint64_t{4095};
   absl::StatusOr<link::Fd> fd = link::CreateSharedMemory("tf-pinned", size);
   if (!fd.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  // Kernels use the addresses of pinned memory, so it must lie at the same place on both sides. Neither knows what the
-  // other has mapped: random places in a range that systems leave empty, until one is free on both.
   thread_local std::mt19937_64 random{std::random_device{}()};
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  for (int attempt = 0; attempt < 8; ++attempt) {
-    uint64_t wanted = 0x100000000000 + (random() % 0x400000000000) / (2 << 20) * (2 << 20);
+  for (int attempt = 0; attempt < kRegionAttempts; ++attempt) {
+    uint64_t wanted = RegionAddress(attempt, random);
+    if (!MayMap(wanted, size)) continue;
     void* memory = mmap(reinterpret_cast<void*>(wanted), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
                         fd->get(), 0);
     if (memory == MAP_FAILED) continue;

@@ -10,6 +10,7 @@
 
 #include "link/shared_memory.h"
 #include "remoting/message.h"
+#include "remoting/region_address.h"
 #include "remoting/worker/image_check.h"
 #include "remoting/worker/monitor.h"
 
@@ -980,6 +981,7 @@ CUresult DriverBackend::RegionMap(uint64_t id, uint64_t region, uint64_t address
   if (!real_size.ok() || size == 0 || size > *real_size || regions_.contains(region) || address % 4096 != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (!MayMap(address, size)) return CUDA_ERROR_ALREADY_MAPPED;
   void* memory = mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
                       fd.get(), 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_ALREADY_MAPPED;
