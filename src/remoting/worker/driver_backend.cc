@@ -106,8 +106,7 @@ struct DriverBackend::Module {
 constexpr uint64_t kOfFront = uint64_t{1} << 63;
 
 struct DriverBackend::Rendezvous {
-  enum class Kind { kHostFunction, kFetch, kStore };
-  Kind kind;
+  RendezvousKind kind;
   DriverBackend* backend;
   uint64_t token;
   Staging* staging = nullptr;  // kFetch: to be filled; kStore: to be sent
@@ -1043,22 +1042,22 @@ void DriverBackend::RunRendezvous(void* argument) {
   std::shared_ptr<Rendezvous> rendezvous = std::move(static_cast<Rendezvous*>(argument)->self);
   DriverBackend& backend = *rendezvous->backend;
   switch (rendezvous->kind) {
-    case Rendezvous::Kind::kHostFunction:
+    case RendezvousKind::kHostFunction:
       backend.events_->HostFunction(rendezvous->token & ~kOfFront, CUDA_SUCCESS);
       break;
-    case Rendezvous::Kind::kFetch:
+    case RendezvousKind::kFetch:
       backend.events_->Fetch(rendezvous->token, 0, rendezvous->size);
       break;
-    case Rendezvous::Kind::kStore:
+    case RendezvousKind::kStore:
       backend.events_->Store(rendezvous->token, 0, {rendezvous->staging->memory, rendezvous->size});
       break;
   }
   std::unique_lock lock(backend.control_lock_);
-  if (rendezvous->kind != Rendezvous::Kind::kStore) {
+  if (rendezvous->kind != RendezvousKind::kStore) {
     backend.control_moved_.wait(lock, [&] { return rendezvous->done || backend.abandoned_; });
   }
   backend.rendezvous_.erase(rendezvous->token);
-  if (rendezvous->kind == Rendezvous::Kind::kStore) {
+  if (rendezvous->kind == RendezvousKind::kStore) {
     std::lock_guard staging_lock(rendezvous->context->staging_lock);
     rendezvous->staging->leased = false;
   }
@@ -1084,7 +1083,7 @@ CUresult DriverBackend::StreamHostFunction(uint64_t id, uint64_t stream, uint64_
   CUstream handle;
   if (!UseStream(id, stream, &context, &handle)) return CUDA_ERROR_INVALID_HANDLE;
   auto rendezvous = std::make_shared<Rendezvous>();
-  rendezvous->kind = Rendezvous::Kind::kHostFunction;
+  rendezvous->kind = RendezvousKind::kHostFunction;
   rendezvous->backend = this;
   rendezvous->token = token | kOfFront;
   return EnqueueHost(handle, std::move(rendezvous));
@@ -1103,7 +1102,7 @@ void DriverBackend::FetchData(uint64_t token, uint64_t offset, std::span<const s
   auto found = rendezvous_.find(token);
   if (found == rendezvous_.end()) return;
   Rendezvous& rendezvous = *found->second;
-  if (rendezvous.kind != Rendezvous::Kind::kFetch || rendezvous.done || offset != 0 || data.size() != rendezvous.size) {
+  if (rendezvous.kind != RendezvousKind::kFetch || rendezvous.done || offset != 0 || data.size() != rendezvous.size) {
     return;
   }
   std::memcpy(rendezvous.staging->memory, data.data(), data.size());
@@ -1111,11 +1110,12 @@ void DriverBackend::FetchData(uint64_t token, uint64_t offset, std::span<const s
   control_moved_.notify_all();
 }
 
-CUresult DriverBackend::FetchCopy(uint64_t id, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
-                                  uint64_t width, uint64_t height) {
+// What both kinds of copies through the client begin with.
+CUresult DriverBackend::Stage(RendezvousKind kind, uint64_t id, uint64_t stream, uint64_t token, uint64_t address,
+                              uint64_t pitch, uint64_t width, uint64_t height, CUstream* handle,
+                              std::shared_ptr<Rendezvous>* staged) {
   Context* context;
-  CUstream handle;
-  if (!UseStream(id, stream, &context, &handle)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!UseStream(id, stream, &context, handle)) return CUDA_ERROR_INVALID_HANDLE;
   if (width > kMaxRowsBytes || height > kMaxRowsBytes || width * height > kMaxRowsBytes ||
       !OwnsDevice(address, pitch, width, height)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -1123,39 +1123,42 @@ CUresult DriverBackend::FetchCopy(uint64_t id, uint64_t stream, uint64_t token, 
   Staging* staging = Lease(*context);
   if (staging == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   auto rendezvous = std::make_shared<Rendezvous>();
-  rendezvous->kind = Rendezvous::Kind::kFetch;
+  rendezvous->kind = kind;
   rendezvous->backend = this;
   rendezvous->token = token;
   rendezvous->staging = staging;
   rendezvous->context = contexts_[id];
   rendezvous->size = width * height;
-  CUresult result = EnqueueHost(handle, std::move(rendezvous));
-  if (result == CUDA_SUCCESS) result = CopyRows(handle, address, pitch, staging->memory, width, height, true);
-  return Unlease(*context, staging, handle, result);
+  *staged = std::move(rendezvous);
+  return CUDA_SUCCESS;
+}
+
+CUresult DriverBackend::FetchCopy(uint64_t id, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
+                                  uint64_t width, uint64_t height) {
+  CUstream handle;
+  std::shared_ptr<Rendezvous> rendezvous;
+  CUresult result =
+      Stage(RendezvousKind::kFetch, id, stream, token, address, pitch, width, height, &handle, &rendezvous);
+  if (result != CUDA_SUCCESS) return result;
+  result = EnqueueHost(handle, rendezvous);
+  if (result == CUDA_SUCCESS) {
+    result = CopyRows(handle, address, pitch, rendezvous->staging->memory, width, height, true);
+  }
+  return Unlease(*rendezvous->context, rendezvous->staging, handle, result);
 }
 
 CUresult DriverBackend::StoreCopy(uint64_t id, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
                                   uint64_t width, uint64_t height) {
-  Context* context;
   CUstream handle;
-  if (!UseStream(id, stream, &context, &handle)) return CUDA_ERROR_INVALID_HANDLE;
-  if (width > kMaxRowsBytes || height > kMaxRowsBytes || width * height > kMaxRowsBytes ||
-      !OwnsDevice(address, pitch, width, height)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  Staging* staging = Lease(*context);
-  if (staging == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto rendezvous = std::make_shared<Rendezvous>();
-  rendezvous->kind = Rendezvous::Kind::kStore;
-  rendezvous->backend = this;
-  rendezvous->token = token;
-  rendezvous->staging = staging;
-  rendezvous->context = contexts_[id];
-  rendezvous->size = width * height;
-  CUresult result = CopyRows(handle, address, pitch, staging->memory, width, height, false);
-  if (result == CUDA_SUCCESS) result = EnqueueHost(handle, std::move(rendezvous));
-  if (result == CUDA_SUCCESS) return cu_.cuEventRecord(staging->over, handle);
-  return Unlease(*context, staging, handle, result);
+  std::shared_ptr<Rendezvous> rendezvous;
+  CUresult result =
+      Stage(RendezvousKind::kStore, id, stream, token, address, pitch, width, height, &handle, &rendezvous);
+  if (result != CUDA_SUCCESS) return result;
+  result = CopyRows(handle, address, pitch, rendezvous->staging->memory, width, height, false);
+  if (result == CUDA_SUCCESS) result = EnqueueHost(handle, rendezvous);
+  // Leased until its bytes have been sent.
+  if (result == CUDA_SUCCESS) return cu_.cuEventRecord(rendezvous->staging->over, handle);
+  return Unlease(*rendezvous->context, rendezvous->staging, handle, result);
 }
 
 }  // namespace tf::remoting

@@ -136,6 +136,7 @@ class DriverBackend : public cuda::WireTarget {
   };
   // Something that waits in a stream for the client.
   struct Rendezvous;
+  enum class RendezvousKind { kHostFunction, kFetch, kStore };
 
   Context* Use(uint64_t context);
   bool UseStream(uint64_t context, uint64_t stream, Context** found, CUstream* handle);
@@ -152,6 +153,8 @@ class DriverBackend : public cuda::WireTarget {
                     uint64_t height, bool upload);
   Staging* Lease(Context& context);
   CUresult Unlease(Context& context, Staging* staging, CUstream stream, CUresult result);
+  CUresult Stage(RendezvousKind kind, uint64_t id, uint64_t stream, uint64_t token, uint64_t address, uint64_t pitch,
+                 uint64_t width, uint64_t height, CUstream* handle, std::shared_ptr<Rendezvous>* staged);
   CUresult EnqueueHost(CUstream stream, std::shared_ptr<Rendezvous> rendezvous);
   static void RunRendezvous(void* argument);
 
