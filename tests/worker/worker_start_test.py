@@ -141,6 +141,29 @@ class WorkerStart(unittest.TestCase):
         key.chmod(0o644)
         self.assertIn(str(key), self.refused(issue(), "-n", "native", "-p", "0", "--link-key-file", str(key)))
 
+    def test_link_key(self):
+        key = pathlib.Path(self.folder.name) / "key"
+        key.write_text("5a" * 32 + "\n")
+        key.chmod(0o600)
+        worker = subprocess.Popen([WORKER, "-n", "native", "-p", "0", "--link-key-file", str(key)], env=self.environment | issue(),
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            connection = worker.stdout.readline().strip().split(" ready at ")[1]
+            program = [TFCTL, "run", "--connect", connection, "--", str(BUILD / "examples/vector_add")]
+            with_key = program[:2] + ["--link-key-file", str(key)] + program[2:]
+            done = subprocess.run(with_key, env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            done = subprocess.run(program, env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("key", done.stderr)
+            key.write_text("5b" * 32 + "\n")
+            done = subprocess.run(with_key, env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+        finally:
+            worker.terminate()
+            worker.wait()
+            worker.stdout.close()
+
     def test_bad_options(self):
         for options in (["-n", "carrier-pigeon"], ["-p", "70000"], ["-M", "0", "-n", "shmem"], ["--no-such-option"]):
             done = subprocess.run([WORKER, *options], env=self.environment | issue(), capture_output=True, text=True, timeout=30)
