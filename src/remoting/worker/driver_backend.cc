@@ -36,10 +36,39 @@ constexpr size_t kMaxStaging = 32;
 // Errors after which a context answers nothing else, by the documents of the driver.
 bool IsSticky(CUresult result) { return result >= CUDA_ERROR_ILLEGAL_ADDRESS && result < CUDA_ERROR_NOT_PERMITTED; }
 
-// The context of a session that printed text belongs to.
+// Whose context printed. The lock of the registry is never held while text is sent: a client that does not take its
+// text holds up only itself.
+struct OutputOwner {
+  std::mutex lock;
+  cuda::WireEvents* events;  // null: the context is gone
+  uint64_t context;
+};
 struct OutputRegistry {
   std::mutex lock;
-  std::unordered_map<CUcontext, std::pair<cuda::WireEvents*, uint64_t>> owners;
+  std::unordered_map<CUcontext, std::shared_ptr<OutputOwner>> owners;
+
+  void Add(CUcontext handle, cuda::WireEvents* events, uint64_t context) {
+    auto owner = std::make_shared<OutputOwner>();
+    owner->events = events;
+    owner->context = context;
+    std::lock_guard guard(lock);
+    owners[handle] = std::move(owner);
+  }
+  std::shared_ptr<OutputOwner> Find(CUcontext handle) {
+    std::lock_guard guard(lock);
+    auto found = owners.find(handle);
+    return found == owners.end() ? nullptr : found->second;
+  }
+  void Remove(CUcontext handle) {
+    std::shared_ptr<OutputOwner> owner = Find(handle);
+    if (owner == nullptr) return;
+    {
+      std::lock_guard guard(lock);
+      owners.erase(handle);
+    }
+    std::lock_guard guard(owner->lock);
+    owner->events = nullptr;
+  }
 };
 OutputRegistry& Outputs() {
   static auto* registry = new OutputRegistry;
@@ -191,11 +220,11 @@ void DriverBackend::AddRegionFd(uint64_t region, link::Fd fd) {
 }
 
 void DriverBackend::DeliverOutput(CUcontext handle, std::string_view text) {
-  std::lock_guard lock(Outputs().lock);
-  auto found = Outputs().owners.find(handle);
-  if (found == Outputs().owners.end()) return;
-  for (size_t at = 0; at < text.size(); at += kMaxRowsBytes) {
-    found->second.first->Output(found->second.second, text.substr(at, kMaxRowsBytes));
+  std::shared_ptr<OutputOwner> owner = Outputs().Find(handle);
+  if (owner == nullptr) return;
+  std::lock_guard lock(owner->lock);
+  for (size_t at = 0; at < text.size() && owner->events != nullptr; at += kMaxRowsBytes) {
+    owner->events->Output(owner->context, text.substr(at, kMaxRowsBytes));
   }
 }
 
@@ -256,10 +285,7 @@ CUresult DriverBackend::ContextCreate(uint64_t id, int32_t device, uint32_t flag
   if (result == CUDA_SUCCESS) result = cu_.cuCtxCreate_v2(&context->handle, flags, handle);
   if (result != CUDA_SUCCESS) return result;
   current_ = id;
-  {
-    std::lock_guard lock(Outputs().lock);
-    Outputs().owners[context->handle] = {events_, id};
-  }
+  Outputs().Add(context->handle, events_, id);
   {
     std::lock_guard lock(control_lock_);
     live_.push_back(context->handle);
@@ -292,10 +318,7 @@ CUresult DriverBackend::ContextDestroy(uint64_t id) {
   Forget(*context, id);
   // Ends what runs in the context; then nothing of it is in use by the driver any more.
   for (auto& [pool_id, pool] : context->pools) cu_.cuMemPoolDestroy(pool);
-  {
-    std::lock_guard lock(Outputs().lock);
-    Outputs().owners.erase(context->handle);
-  }
+  Outputs().Remove(context->handle);
   {
     std::lock_guard lock(control_lock_);
     std::erase(live_, context->handle);
