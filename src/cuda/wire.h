@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,24 @@ concept WireScalar = std::is_arithmetic_v<T>;
 // Structs of backend.table list their members in kFields.
 template <class T>
 concept WireStruct = requires { T::kFields; };
+
+// Room for the bytes of an output that an operation fills whole; not cleared before, which would cost as much as the
+// filling.
+class OutputBuffer {
+ public:
+  void resize(size_t size) {
+    bytes_ = std::make_unique_for_overwrite<std::byte[]>(size);
+    size_ = size;
+  }
+  std::byte* data() const { return bytes_.get(); }
+  size_t size() const { return size_; }
+  std::byte* begin() const { return data(); }
+  std::byte* end() const { return data() + size_; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  size_t size_ = 0;
+};
 
 class Writer {
  public:
