@@ -28,8 +28,8 @@ inline constexpr uint16_t kOpRegionFd = 0xfe00;
 // In front of the outputs of every reply.
 struct ReplyHead {
   int32_t result;
-  // How many Output and Store events were sent before this reply. The caller goes on when they have been handled, so
-  // that host memory is final and printed text is out when a waiting call returns.
+  // How many Output, Fetch and Store events were sent before this reply. The caller goes on when they have been handled,
+  // so that when a waiting call returns printed text is out and host memory is final and no longer read.
   uint64_t events;
 };
 inline constexpr size_t kReplyHeadBytes = 12;

@@ -24,6 +24,7 @@ Port::Port(std::unique_ptr<link::Connection> connection, cuda::WireEvents* event
         std::lock_guard lock(events_lock_);
         events_moved_.notify_all();
       });
+  loop_.store(control_.get(), std::memory_order_release);
   callbacks_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "tf-callbacks");
     RunCallbacks();
@@ -39,7 +40,6 @@ Port::Port(std::unique_ptr<link::Connection> connection, cuda::WireEvents* event
 Port::~Port() {
   lost_ = true;  // said first: this end is no loss to tell of
   connection_->Shutdown(absl::CancelledError("the program closed the link"));
-  control_.reset();
   stop_ = true;
   {
     std::lock_guard lock(callbacks_lock_);
@@ -173,16 +173,16 @@ void Port::Finish(Waiter* waiter, std::span<const std::byte> message) {
   uint64_t events;
   reader.Get(&result);
   reader.Get(&events);
+  if (events > events_seen_.load(std::memory_order_acquire)) {
+    std::unique_lock lock(events_lock_);
+    events_moved_.wait(lock, [&] { return events_handled_ >= events || lost(); });
+  }
   if (result == CUDA_SUCCESS) {
     waiter->get(reader);
     if (!reader.done()) {
       Lost(absl::InternalError("the worker sent a reply that does not fit its operation"));
       result = CUDA_ERROR_DEVICE_UNAVAILABLE;
     }
-  }
-  if (events > events_seen_.load(std::memory_order_acquire)) {
-    std::unique_lock lock(events_lock_);
-    events_moved_.wait(lock, [&] { return events_handled_ >= events || lost(); });
   }
   waiter->result = static_cast<CUresult>(result);
   waiter->done = true;
@@ -225,7 +225,7 @@ void Port::OnControl(link::Frame& frame) {
     Lost(absl::InternalError("the worker sent an unknown event"));
     return;
   }
-  if (op == cuda::Op::kOutput || op == cuda::Op::kStore) {
+  if (op == cuda::Op::kOutput || op == cuda::Op::kFetch || op == cuda::Op::kStore) {
     std::lock_guard lock(events_lock_);
     events_seen_.store(++events_handled_, std::memory_order_release);
     events_moved_.notify_all();

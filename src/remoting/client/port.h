@@ -65,7 +65,9 @@ class Port {
     std::vector<std::byte> bytes(size);
     cuda::Writer writer(bytes.data());
     put(writer);
-    (void)control_->Send({.op = static_cast<uint16_t>(op)}, {bytes});
+    if (link::ControlLoop* loop = loop_.load(std::memory_order_acquire)) {
+      (void)loop->Send({.op = static_cast<uint16_t>(op)}, {bytes});
+    }
   }
   CUresult SendRegionFd(uint64_t region, int fd);
 
@@ -133,7 +135,7 @@ class Port {
   bool reading_ = false;
   Waiter* waiters_ = nullptr;
 
-  // Output and Store events handled so far.
+  // Output, Fetch and Store events handled so far.
   std::mutex events_lock_;
   std::condition_variable events_moved_;
   uint64_t events_handled_ = 0;
@@ -144,7 +146,8 @@ class Port {
   std::condition_variable callbacks_wake_;
   std::deque<std::pair<uint64_t, int32_t>> callbacks_queue_;
 
-  // Last member: its thread uses all of the above.
+  // Last member, so that its thread, which uses all of the above, ends first. The thread itself finds it by loop_.
+  std::atomic<link::ControlLoop*> loop_ = nullptr;
   std::unique_ptr<link::ControlLoop> control_;
 };
 

@@ -97,7 +97,9 @@ void Session::FlushReplies() {
 void Session::SendEvent(cuda::Op op, std::span<const std::byte> bytes) {
   std::lock_guard lock(events_lock_);
   (void)control_->Send({.op = static_cast<uint16_t>(op)}, {bytes});
-  if (op == cuda::Op::kOutput || op == cuda::Op::kStore) events_sent_.fetch_add(1, std::memory_order_release);
+  if (op == cuda::Op::kOutput || op == cuda::Op::kFetch || op == cuda::Op::kStore) {
+    events_sent_.fetch_add(1, std::memory_order_release);
+  }
 }
 
 void Session::Wait(std::function<void()> job) {

@@ -109,7 +109,7 @@ class Session {
   bool unflushed_ = false;
 
   std::mutex events_lock_;
-  std::atomic<uint64_t> events_sent_ = 0;  // Output and Store
+  std::atomic<uint64_t> events_sent_ = 0;  // Output, Fetch and Store
   EventPort event_port_{this};
   cuda::WireEventSender<EventPort> events_{&event_port_};
 
