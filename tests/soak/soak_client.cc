@@ -1,7 +1,10 @@
 // A client that never stops asking: calls of every kind in random order, each result checked against a model of the
 // device's memory. Many of these at once, some of them killed, are the soak test (tools/soak).
 //
-//   soak_client --seconds N --seed S      status 0 and "soak_client: PASS …", or 1 and "soak_client: FAIL …"
+//   soak_client --seconds N --seed S
+//
+// Prints "soak_client: begun" when its session stands, and at the end "soak_client: PASS …" (status 0) or
+// "soak_client: FAIL …" (status 1).
 #include <tensor_fusion/cuda.h>
 
 #include <algorithm>
@@ -350,6 +353,8 @@ int main(int argc, char** argv) {
                         {{"seconds", &seconds, "how long"}, {"seed", &seed, "which order"}});
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   Client client(static_cast<unsigned>(seed));
+  std::printf("soak_client: begun\n");
+  std::fflush(stdout);
   do {
     client.Step();
   } while (std::chrono::steady_clock::now() < end);
