@@ -5,7 +5,10 @@
 // the next call. Errors: Cancelled; DeadlineExceeded (which limit, how long); Unavailable (not connected, reset, cut in
 // the middle of an answer); Unauthenticated (the server's certificate is not trusted, or ours was refused);
 // InvalidArgument (a URL or header that cannot be sent); ResourceExhausted (the answer is over its limit). An answer of
-// any HTTP status is no error here.
+// any HTTP status is no error here, and redirections are not followed.
+//
+// A GET, HEAD or OPTIONS on a kept connection that the server closed meanwhile is sent once more on a fresh one. No
+// other request is ever sent twice.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +44,9 @@ struct ClientRequest {
   Headers headers = {};
   std::string body = {};
 
-  absl::Duration connect_limit = absl::Seconds(10);  // connection and TLS handshake
-  absl::Duration total_limit = absl::Seconds(30);    // to the end of the answer; InfiniteDuration: none
+  absl::Duration connect_limit = absl::Seconds(10);      // connection and TLS handshake
+  absl::Duration total_limit = absl::Seconds(30);        // to the end of the answer; InfiniteDuration: none
+  absl::Duration head_limit = absl::InfiniteDuration();  // to the end of the answer's head
   // For streams: no byte for so long and the stream is dead (DeadlineExceeded).
   absl::Duration silence_limit = absl::InfiniteDuration();
   size_t max_body = 256 << 20;  // bytes of an answer that is collected
@@ -73,7 +77,8 @@ class Client {
   absl::StatusOr<ClientResponse> Call(const ClientRequest& request, Cancel* cancel = nullptr);
 
   // As Call, but a 2xx body is handed to `sink` piece by piece on this thread, and is not in the response. `sink`
-  // returns false to end the stream: that is OK, not an error. A body of any other status is collected as by Call.
+  // returns false to end the stream: that is OK, not an error. What `sink` throws ends the stream and is thrown on. A
+  // body of any other status is collected as by Call.
   absl::StatusOr<ClientResponse> Stream(const ClientRequest& request, const std::function<bool(std::string_view)>& sink,
                                         Cancel* cancel = nullptr);
 

@@ -80,7 +80,7 @@ struct DeleteOptions : CallOptions {
   bool dry_run = false;
 };
 
-struct LogOptions : CallOptions {
+struct LogOptions : CallOptions {  // `limit` is the time until the first byte of the answer's head
   std::string container = {};
   bool follow = false;
   bool previous = false;

@@ -1,9 +1,11 @@
 // Kubernetes objects as JSON values, and the few names that every object has.
 //
-// An object in a cache is shared and never changes: ObjectPtr is const. To change one, copy it first.
+// An object in a cache is shared and never changes: ObjectPtr is const. To change one, copy it first; a plain copy
+// (`Json mine = *cached`) is independent of it.
 #pragma once
 
 #include <boost/json/value.hpp>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -65,7 +67,9 @@ bool IsBeingDeleted(const Json& object);  // metadata.deletionTimestamp is set
 
 // Parses with the limits that a hostile or broken peer deserves: depth 128. InvalidArgument says where it fails.
 absl::StatusOr<Json> ParseJson(std::string_view text);
-// The same, in a block of its own that is released with the last pointer: for objects that live in caches.
+// The same, in one compact block of its own that is released with the last pointer: for objects that live in caches.
 absl::StatusOr<ObjectPtr> ParseShared(std::string_view text);
+// A copy in such a block: for what is kept of an object that was trimmed.
+ObjectPtr Compact(const Json& object);
 
 }  // namespace tf::kube

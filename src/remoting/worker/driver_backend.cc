@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "absl/time/time.h"
 #include "link/shared_memory.h"
+#include "link/spin.h"
 #include "remoting/message.h"
 #include "remoting/region_address.h"
 #include "remoting/worker/image_check.h"
@@ -26,6 +28,8 @@ enum Direction : uint32_t { kHostToDevice = 0, kDeviceToHost = 1, kDeviceToDevic
 
 // What a driver really sets aside for an allocation is a multiple of this.
 constexpr uint64_t kReserveUnit = 512;
+// How long a wait is looked at before another thread takes it over.
+constexpr absl::Duration kLook = absl::Microseconds(50);
 constexpr auto kRegionFdWait = std::chrono::seconds(5);
 constexpr int kLastDeviceAttribute = 150;
 constexpr int kLastFunctionAttribute = CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
@@ -352,15 +356,35 @@ CUresult DriverBackend::ContextGetLimit(uint64_t id, int32_t limit, uint64_t* va
   return result;
 }
 
+// Many a wait is for work that is nearly over: looking at it for a moment costs less than handing the wait to another
+// thread and back. `query` answers as cuStreamQuery does.
+template <class Query>
+CUresult DriverBackend::LookForAMoment(Query query) {
+  link::Spinner spinner(link::SpinTime(kLook));
+  CUresult result;
+  while ((result = query()) == CUDA_ERROR_NOT_READY && spinner.Again()) {
+  }
+  return result;
+}
+
 Pending DriverBackend::ContextSynchronize(uint64_t id) {
   if (Use(id) == nullptr) return Pending::Now(CUDA_ERROR_INVALID_CONTEXT);
   std::shared_ptr<Context> context = contexts_[id];
   CUresult latched = TakeLatched(*context);
-  return Pending::Later([this, context, latched] {
+  auto synchronize = [this, context, latched] {
     CUresult result = cu_.cuCtxSetCurrent(context->handle);
     if (result == CUDA_SUCCESS) result = cu_.cuCtxSynchronize();
     return latched != CUDA_SUCCESS ? latched : result;
+  };
+  const CUresult idle = LookForAMoment([&] {
+    CUresult result = cu_.cuStreamQuery(nullptr);
+    for (const auto& [name, handle] : context->streams) {
+      if (result != CUDA_SUCCESS) break;
+      result = cu_.cuStreamQuery(handle);
+    }
+    return result;
   });
+  return idle == CUDA_SUCCESS ? Pending::Now(synchronize()) : Pending::Later(synchronize);
 }
 
 CUresult DriverBackend::PeerEnable(uint64_t id, uint64_t peer) {
@@ -407,7 +431,7 @@ Pending DriverBackend::StreamSynchronize(uint64_t id, uint64_t stream) {
   Context* context;
   CUstream handle;
   if (!UseStream(id, stream, &context, &handle)) return Pending::Now(CUDA_ERROR_INVALID_HANDLE);
-  CUresult result = cu_.cuStreamQuery(handle);
+  CUresult result = LookForAMoment([&] { return cu_.cuStreamQuery(handle); });
   if (result != CUDA_ERROR_NOT_READY) return Pending::Now(After(*context, result));
   // What is in the stream now is waited for, not what comes later.
   auto mark = std::make_shared<Event>();
@@ -467,7 +491,7 @@ Pending DriverBackend::EventSynchronize(uint64_t id, uint64_t event) {
   Context* context = Use(id);
   std::shared_ptr<Event> found = FindEvent(event);
   if (context == nullptr || found == nullptr) return Pending::Now(CUDA_ERROR_INVALID_HANDLE);
-  CUresult result = cu_.cuEventQuery(found->handle);
+  CUresult result = LookForAMoment([&] { return cu_.cuEventQuery(found->handle); });
   if (result != CUDA_ERROR_NOT_READY) return Pending::Now(After(*context, result));
   return Pending::Later([this, found] { return cu_.cuEventSynchronize(found->handle); });
 }
@@ -920,7 +944,7 @@ Pending DriverBackend::Download(uint64_t id, uint64_t stream, uint64_t address, 
   if (width * height != data.size() || !OwnsDevice(address, pitch, width, height)) {
     return Pending::Now(CUDA_ERROR_INVALID_VALUE);
   }
-  if (cu_.cuStreamQuery(handle) != CUDA_ERROR_NOT_READY) {
+  if (LookForAMoment([&] { return cu_.cuStreamQuery(handle); }) != CUDA_ERROR_NOT_READY) {
     return Pending::Now(After(*context, CopyRows(handle, address, pitch, data.data(), width, height, false)));
   }
   Staging* staging = Lease(*context);

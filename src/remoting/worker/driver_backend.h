@@ -143,6 +143,8 @@ class DriverBackend : public cuda::WireTarget {
   std::shared_ptr<Event> FindEvent(uint64_t event);
   CUresult TakeLatched(Context& context);
   CUresult After(Context& context, CUresult result);
+  template <class Query>
+  CUresult LookForAMoment(Query query);
   bool OwnsDevice(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, uint64_t slice = 0,
                   uint64_t depth = 1) const;
   bool OwnsRegion(uint64_t address, uint64_t bytes) const;
