@@ -217,7 +217,7 @@ absl::StatusOr<http::ClientResponse> Client::State::CallOnce(const Request& requ
         tls_version = shown->version;
       }
     }
-    const absl::Duration left = std::max(deadline - RealClock().Monotonic(), absl::Milliseconds(1));
+    absl::Duration left = std::max(deadline - RealClock().Monotonic(), absl::Milliseconds(1));
     http::ClientRequest call{.method = request.method, .url = base + request.target, .body = request.body};
     call.headers.emplace_back("Accept", request.accept);
     if (!request.content_type.empty()) call.headers.emplace_back("Content-Type", request.content_type);
@@ -227,6 +227,11 @@ absl::StatusOr<http::ClientResponse> Client::State::CallOnce(const Request& requ
     for (const std::string& group : config->as_groups) call.headers.emplace_back("Impersonate-Group", group);
     for (const auto& [key, value] : config->as_extra) {
       call.headers.emplace_back("Impersonate-Extra-" + Encode(key), value);
+    }
+    if (config->admit_write && request.method != "GET") {
+      const absl::StatusOr<absl::Duration> admitted = config->admit_write();
+      if (!admitted.ok()) return admitted.status();
+      left = std::min(left, *admitted);
     }
     call.connect_limit = std::min(call.connect_limit, left);
     call.total_limit = request.sink == nullptr ? left : absl::InfiniteDuration();

@@ -65,7 +65,10 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> as_extra = {};
 
   std::function<void(const CallSeen&)> seen = {};  // told of each call, on its thread
-  Clock* clock = nullptr;                          // RealClock()
+  // Asked before each write is sent (again), on its thread: how long it may take at most. An error is the write's
+  // answer, and nothing is sent: a leader whose lease ran out (fence.h).
+  std::function<absl::StatusOr<absl::Duration>()> admit_write = {};
+  Clock* clock = nullptr;  // RealClock()
 };
 
 struct ConfigOptions {
