@@ -14,6 +14,9 @@ void AddLicenseCommand(CLI::App& app, int& exit_status);
 void AddGpusCommand(CLI::App& app, int& exit_status);
 void AddRunCommand(CLI::App& app, int& exit_status);
 void AddTopCommand(CLI::App& app, int& exit_status);
+void AddUpCommand(CLI::App& app, int& exit_status);
+void AddDownCommand(CLI::App& app, int& exit_status);
+void AddStatusCommand(CLI::App& app, int& exit_status);
 
 // "tfctl: MESSAGE" on standard error.
 void PrintError(const std::string& message);

@@ -6,13 +6,16 @@
 #include "tfctl/commands.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Licences and virtual GPUs of tensor-fusion, from the command line.", "tfctl");
+  CLI::App app("Clusters, licences and virtual GPUs of tensor-fusion, from the command line.", "tfctl");
   app.set_version_flag("--version", "tfctl " TF_VERSION);
   std::string shell;
   app.add_option("--completion", shell, "Print a completion script: source <(tfctl --completion bash)")
       ->check(CLI::IsMember({"bash"}));
 
   int exit_status = 0;
+  tf::tfctl::AddUpCommand(app, exit_status);
+  tf::tfctl::AddDownCommand(app, exit_status);
+  tf::tfctl::AddStatusCommand(app, exit_status);
   tf::tfctl::AddRunCommand(app, exit_status);
   tf::tfctl::AddTopCommand(app, exit_status);
   tf::tfctl::AddLicenseCommand(app, exit_status);
