@@ -1,6 +1,9 @@
 # The words people type. `make demo` and `make test` each do everything on a fresh machine.
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
+# What one clone has compiled, another one finds: paths below the clone are relative for ccache.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 .PHONY: help setup build demo test unit sanitize bench soak lint format clean
 
 help:            ## this list
