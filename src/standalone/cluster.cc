@@ -205,7 +205,7 @@ absl::Status Cluster::State::ChooseClusterPorts() {
 
 absl::Status Cluster::State::WriteFiles() {
   std::error_code failed;
-  std::filesystem::remove_all(layout.Run(""), failed);  // sockets of those who were killed
+  std::filesystem::remove_all(folder->Path("run"), failed);  // sockets of those who were killed
   for (const char* name : {"run", "logs", "etcd", "credentials"}) {
     if (!failed) std::filesystem::create_directories(folder->Path(name), failed);
     if (!failed) std::filesystem::permissions(folder->Path(name), std::filesystem::perms::owner_all, failed);
@@ -386,7 +386,7 @@ void Cluster::State::Stop() {
   StopParts();
   if (folder) {
     std::error_code ignored;  // what is left there the next start removes
-    std::filesystem::remove_all(layout.Run(""), ignored);
+    std::filesystem::remove_all(folder->Path("run"), ignored);
     folder.reset();
   }
 }

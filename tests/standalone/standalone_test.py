@@ -191,6 +191,7 @@ class Standalone(unittest.TestCase):
             line = self.refusal(cluster.tfctl("up", "--nodes", "0", "--port", str(port)))
             self.assertIn(f"port {port} of 127.0.0.1 is taken", line)
             self.assertIn("--port", line)
+            self.assertTrue(os.path.isdir("/run"))  # a start that got no ports removed this one instead of its own
             # A port of last time that somebody has now is no reason to fail.
             os.makedirs(cluster.folder, exist_ok=True)
             with open(os.path.join(cluster.folder, "ports"), "w", encoding="ascii") as file:
