@@ -1,12 +1,18 @@
 // A local copy of the objects of one kind, kept up to date by list and watch, with handlers and indexes.
 //
 // One thread for each informer; it belongs to the informer. What a handler is told has an order: for each key Added,
-// then Updated any number of times, then Deleted, and never back in time. Handlers run on the informer's thread, one
-// after the other, and must not block: put the key into a WorkQueue. Objects are shared and immutable. Thread-safe.
+// then Updated any number of times, then Deleted, and never back in time; an object that was deleted and made again is
+// told as Deleted and Added even if nobody saw it happen. Handlers run one after the other, on the informer's thread
+// (AddHandler to a running informer tells what is there already on the caller's thread), and must not block or call
+// AddHandler or Stop: put the key into a WorkQueue. Objects are shared and immutable. Thread-safe.
+//
+// Resource versions are compared as numbers, so the kind's objects must come from one store that counts, as those of
+// kube-apiserver and of CustomResourceDefinitions do. When to list and when to watch: reflector.h.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +22,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "kube/client.h"
+#include "kube/reflector.h"
 
 namespace tf::kube {
 
@@ -31,21 +38,25 @@ struct InformerOptions {
   std::string label_selector = {};
   std::string field_selector = {};
   bool metadata_only = false;
-  // What of an object is kept; nothing: all of it. Paths of keys ("metadata", "spec.nodeName", "status.phase");
-  // metadata.name, .namespace, .uid and .resourceVersion are always kept.
+  // What of an object is kept; nothing: all of it. Paths of keys ("metadata", "spec.nodeName", "status.phase"), through
+  // arrays too ("spec.containers.name"); metadata.name, .namespace, .uid and .resourceVersion are always kept.
   std::vector<std::string> keep = {};
-  // Names of indexes and what an object is found under in each.
+  // Names of indexes and what an object, as it is kept, is found under in each.
   std::vector<std::pair<std::string, std::function<std::vector<std::string>(const Json&)>>> indexes = {};
   Clock* clock = nullptr;  // RealClock()
+  ReflectorOptions reflector = {};
 };
 
 // Counted since the start: what went on under the surface.
 struct InformerStats {
-  int64_t lists = 0;            // full lists, also by WatchList
-  int64_t watches = 0;          // watches begun
-  int64_t events = 0;           // events applied
-  int64_t failures = 0;         // lists and watches that ended with an error
-  std::string last_error = {};  // "" : none yet
+  int64_t lists = 0;                                // full lists, also by WatchList
+  int64_t watches = 0;                              // watches begun
+  int64_t events = 0;                               // events applied
+  int64_t old_events = 0;                           // dropped: repeated, or older than what was known
+  int64_t bad_objects = 0;                          // dropped: without name or resource version
+  int64_t failures = 0;                             // lists and watches that ended with an error
+  std::string last_error = {};                      // "": none yet
+  std::map<std::string, int64_t> list_causes = {};  // of `lists`: see reflector.h
 };
 
 class Informer {
