@@ -4,10 +4,10 @@ JOBS ?= $(shell nproc)
 # What one clone has compiled, another one finds: paths below the clone are relative for ccache.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-.PHONY: help setup build demo test unit sanitize bench soak lint format clean
+.PHONY: help setup build demo test unit sanitize bench soak cluster cluster-down cluster-setup lint format clean
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 14
 
 setup:           ## install what is missing (Debian packages; sudo when not root)
 	@tools/setup
@@ -19,9 +19,13 @@ build: setup     ## programs in build/bin, libraries in build/lib, CUDA examples
 demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits
 	@tools/demo
 
-test: build      ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests
+test: cluster-setup build ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@$(MAKE) --no-print-directory sanitize
+
+# Tests with a true Kubernetes node are there for root, on whose machine their packages may be installed.
+cluster-setup:
+	@[ "$$(id -u)" -ne 0 ] || tools/setup --cluster
 
 unit: build      ## only the unit tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS) -L unit
@@ -38,6 +42,12 @@ bench: build     ## one table of figures, both sides of each ratio in one run
 
 soak: build      ## 200 concurrent clients on one worker for 5 minutes, under TSan and under ASan
 	@tools/soak
+
+cluster:         ## a Kubernetes cluster with one true node (root); tools/cluster has simulated nodes and more
+	@tools/cluster up
+
+cluster-down:    ## end it
+	@tools/cluster down
 
 lint: build      ## clang-format and clang-tidy, as errors
 	@tools/lint
