@@ -98,6 +98,7 @@ struct GPUStatus {
   std::optional<NvLinkStatus> nvLink = {};
   std::map<std::string, AllocatedPartition> allocatedPartitions = {};  // by partition UUID
   std::optional<GPUTopology> topology = {};
+  std::vector<JsonObject> devices = {};  // ignored
 
   static constexpr std::string_view kAlways[] = {"phase", "vendor",       "capacity", "available",
                                                  "uuid",  "nodeSelector", "gpuModel", "message"};
@@ -105,7 +106,7 @@ struct GPUStatus {
 BOOST_DESCRIBE_STRUCT(GPUStatus, (),
                       (phase, vendor, model, capacity, available, uuid, isolationMode, isolationPolicy,
                        activeIsolationMode, dynamicIsolationConflict, index, numaNode, nodeSelector, gpuModel, usedBy,
-                       message, runningApps, nvLink, allocatedPartitions, topology))
+                       message, runningApps, nvLink, allocatedPartitions, topology, devices))
 
 struct GPU {
   JsonObject extra = {};

@@ -2,7 +2,7 @@
 """The CustomResourceDefinitions of the chart on a real API server: accepted, refusing what is wrong with a message that
 says what is allowed, defaults, columns, short names, scale, what becomes of unknown fields, upgrades.
 
-Usage: crds_test.py CONTROLPLANE SOURCE [unittest arguments]
+Usage: crds_test.py CONTROLPLANE SOURCE TYPED_TEST [unittest arguments]
 """
 import base64
 import copy
@@ -20,7 +20,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
+PROGRAM, SOURCE, TYPED_TEST = sys.argv[1:4]
 CRDS = os.path.join(SOURCE, "charts/tensor-fusion/crds")
 SAMPLES = os.path.join(SOURCE, "src/api/testdata")
 GROUP = "tensor-fusion.ai"
@@ -86,7 +86,7 @@ class Server:
                 pass
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {limit} s: {what}; {self.log('kube-apiserver')}")
-            select_pause()
+            time.sleep(0.1)  # between two looks at another process
 
     def log(self, name):
         with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as file:
@@ -120,16 +120,6 @@ class Server:
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def select_pause():
-    """A tenth of a second between two looks at another process."""
-    time.sleep(0.1)
-
-
-def definitions():
-    for name in sorted(os.listdir(CRDS)):
-        yield os.path.join(CRDS, name)
 
 
 class Crds(unittest.TestCase):
@@ -464,6 +454,13 @@ class Crds(unittest.TestCase):
         self.assertEqual(status, 422)  # not complete
         self.assertIn("status.componentStatus", answer["message"])
 
+    def test_structs(self):
+        """src/api against this server: typed_test.cc."""
+        done = subprocess.run([TYPED_TEST], env={**os.environ, "TF_TEST_SERVER": self.server.url, "TF_TEST_TOKEN": TOKEN},
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-2000:])
+        self.assertRegex(done.stdout, r"\[  PASSED  \] [1-9]")
+
     def test_upgrade_keeps_objects(self):
         """From a schema that knew less and checked less to this one, and back: objects stay, readable and writable."""
         name = "gpupools.tensor-fusion.ai"
@@ -535,4 +532,4 @@ def json_documents(text):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
