@@ -54,8 +54,10 @@ absl::Status WatchParser::Finish() {
   if (status_.ok() && !partial_.empty()) {
     std::string last;
     last.swap(partial_);
-    Event(last);
-    if (absl::IsDataLoss(status_)) {
+    // The line break may be missing, but not a part of the event.
+    if (ParseJson(last).ok()) {
+      Event(last);
+    } else {
       status_ = absl::UnavailableError(
           absl::StrCat("the watch ended in the middle of an event, after ", last.size(), " bytes of it"));
     }

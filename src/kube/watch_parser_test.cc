@@ -47,6 +47,12 @@ TEST(WatchParser, LastLineWithoutBreak) {
   EXPECT_THAT(ParseInPieces(stream, 7), ElementsAre("A:a", "A:b"));
 }
 
+TEST(WatchParser, WhatIsNoEventAtTheEnd) {
+  WatchParser parser([](WatchEvent) { return true; });
+  EXPECT_TRUE(parser.Feed("{}"));
+  EXPECT_TRUE(absl::IsDataLoss(parser.Finish())) << parser.status();
+}
+
 TEST(WatchParser, CutInTheMiddle) {
   const std::string event = Event("ADDED", "a");
   for (size_t cut = 1; cut + 1 < event.size(); ++cut) {
