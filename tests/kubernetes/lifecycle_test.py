@@ -81,6 +81,24 @@ class LifecycleTest(ClusterTest):
         self.assertIn("started 2 times", self.tool("status", "--name", "node"))
         self.tool("down", "--name", "node")
 
+    def test_two_at_once(self):
+        # The same addresses, ports and paths in both.
+        other = self.up("other", "--profile", "node")
+        cluster = self.start()
+        self.run_pod("first")
+        pods = lambda one: self.tool("exec", "--name", one, "--", "kubectl", "get", "pods", "-o", "name")
+        self.assertEqual((pods("node"), pods("other")), ("pod/first\n", ""))
+        addresses = [self.tool("exec", "--name", name, "--", "ip", "-4", "-o", "address", "show", "dev", "node") for name in ("node", "other")]
+        self.assertEqual(addresses[0], addresses[1])
+        for one in (cluster, other):
+            # Where device plugins look for the kubelet.
+            self.tool("exec", "--name", one.name, "--", "test", "-S", "/var/lib/kubelet/device-plugins/kubelet.sock")
+        self.assertFalse(os.path.exists("/var/lib/kubelet/device-plugins/kubelet.sock"))
+        self.tool("down", "--name", "other")
+        self.assertEqual(condition(self.client.get("Pod", "default", "first"), "Ready"), "True")
+        self.assertEqual(self.tool("exec", "--name", "node", "--", "kubectl", "exec", "first", "--", "echo", "still here"), "still here\n")
+        self.tool("down", "--name", "node")
+
     def test_what_exec_runs_ends_with_its_caller(self):
         cluster = self.start()
         caller = subprocess.Popen([sys.executable, rig.TOOL, "exec", "--name", "node", "--", "sh", "-c", "echo here; exec sleep 12345"],

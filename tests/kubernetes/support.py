@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,10 @@ class ClusterTest(unittest.TestCase):
         return wait_for(what, predicate, timeout)
 
 
+# By these a node's traces are told from what others do on the machine meanwhile.
+TRACES = re.compile("containerd|runc|cni|netns|kube|xtables|^veth|^node$|^pods$")
+
+
 class Machine:
     """What a cluster may leave on a machine: compare one taken before with one taken after."""
 
@@ -90,9 +95,9 @@ class Machine:
 
     def left_since(self, before, home):
         """Lines for what is there now and was not BEFORE. HOME: the folder of the clusters."""
-        new = [f"{kind}: {item}" for kind in ("mounts", "named_networks", "links", "cgroups", "run")
-               for item in getattr(self, kind) - getattr(before, kind)]
-        new += [f"socket: {path}" for path in self.sockets - before.sockets if str(home) in path or "containerd" in path or "kubelet" in path]
+        new = [f"{kind}: {item}" for kind in ("mounts", "named_networks", "links", "cgroups", "run", "sockets")
+               for item in getattr(self, kind) - getattr(before, kind)
+               if str(home) in item or parts.cgroup_prefix(home) in item or (kind != "sockets" and TRACES.search(item))]
         new += [f"setting: {path}" for path in self.settings if self.settings[path] != before.settings[path]]
         for pid in linux.process_ids():
             try:

@@ -5,7 +5,7 @@ import signal
 import threading
 import unittest
 
-from support import ClusterTest, Machine, give_up_root, rig
+from support import ClusterTest, Machine, condition, give_up_root, rig
 
 
 class WithoutRootTest(ClusterTest):
@@ -46,6 +46,11 @@ class WithoutRootTest(ClusterTest):
         self.assertIn("only-in-one", self.kubectl(one, "get", "namespaces"))
         self.assertNotIn("only-in-one", self.kubectl(two, "get", "namespaces"))
         self.assertEqual(len(self.api(two).items("Node")), 3)
+
+        # A node that is told to fail fails alone.
+        self.kubectl(two, "label", "node", "crowd-1", "node-not-ready.stage.kwok.x-k8s.io=true")
+        states = lambda: [condition(node, "Ready") for node in sorted(self.api(two).items("Node"), key=lambda node: node["metadata"]["name"])]
+        self.wait("a node that is not Ready", lambda: states() == ["True", "False", "True"])
 
         said = self.tool("up", "--name", "two", "--profile", "crowd", "--nodes", "4", succeed=False)
         self.assertRegex(said, "^cluster: 'two' runs already, as 3 simulated nodes; tools/cluster down first")

@@ -37,6 +37,11 @@ KERNEL_SETTINGS = {
 }
 
 
+def cgroup_prefix(home):
+    """How the cgroups of the clusters in a folder begin: clusters in different places may have the same name."""
+    return f"tensor-fusion-{hashlib.sha256(os.fsencode(home)).hexdigest()[:8]}-"
+
+
 @dataclasses.dataclass
 class Part:
     name: str
@@ -65,8 +70,7 @@ class Description:
 
     @property
     def cgroup(self):
-        # Clusters in different places may have the same name.
-        return f"tensor-fusion-{self.name}-{hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:6]}"
+        return cgroup_prefix(self.folder.parent) + self.name
 
     @property
     def certificates(self):
@@ -206,7 +210,7 @@ def parts(cluster):
     certificates, config, data, ports = cluster.certificates, cluster.folder / "config", cluster.folder / "data", cluster.ports
     program = lambda name: str(cluster.folder / "bin" / name)
     etcd_client = f"https://127.0.0.1:{ports['etcd']}"
-    etcd_peer = f"http://127.0.0.1:{ports['peer']}"
+    etcd_peer = f"https://127.0.0.1:{ports['peer']}"
     etcd = Api(ports["etcd"], certificates, "etcd")
     api = Api(cluster.api_port, certificates)
     found = [
@@ -217,6 +221,8 @@ def parts(cluster):
             f"--initial-cluster=default={etcd_peer}",
             f"--cert-file={certificates}/etcd.crt", f"--key-file={certificates}/etcd.key",
             f"--trusted-ca-file={certificates}/ca.crt", "--client-cert-auth",
+            f"--peer-cert-file={certificates}/etcd.crt", f"--peer-key-file={certificates}/etcd.key",
+            f"--peer-trusted-ca-file={certificates}/ca.crt", "--peer-client-cert-auth",
         ], ready=lambda: etcd.answers("/health")),
         Part("kube-apiserver", [
             program("kube-apiserver"), f"--secure-port={cluster.api_port}", f"--advertise-address={NODE_ADDRESS}",
