@@ -177,10 +177,14 @@ int OnRequest(void* user, char*, char*, int, int) {
   return ++progress.attempts <= allowed ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-// A peer that vanished without a word (power, network) is noticed within half a minute.
+// A peer that vanished without a word (power, network) is noticed within half a minute. And a connection that we close,
+// or that ends with our process, takes back what has not reached the peer: the system would otherwise go on sending it
+// for minutes, and a write would arrive long after its time limit.
 int OnSocket(void*, curl_socket_t socket, curlsocktype purpose) {
   if (purpose == CURLSOCKTYPE_IPCXN) {
     int on = 1, idle = 10, interval = 5, count = 4, unacknowledged_ms = 30'000;
+    const linger none{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
