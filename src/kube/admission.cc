@@ -51,7 +51,7 @@ AdmissionResponse Allow() { return {}; }
 
 AdmissionResponse Deny(std::string message) { return Failure(403, std::move(message)); }
 
-AdmissionResponse Change(const AdmissionRequest& request, const Json& object) {
+AdmissionResponse PatchTo(const AdmissionRequest& request, const Json& object) {
   return {.patch = DiffPatch(request.object, object)};
 }
 

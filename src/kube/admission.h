@@ -43,7 +43,7 @@ struct AdmissionResponse {
 AdmissionResponse Allow();
 AdmissionResponse Deny(std::string message);
 // The object as it should be; the answer holds the difference.
-AdmissionResponse Change(const AdmissionRequest& request, const Json& object);
+AdmissionResponse PatchTo(const AdmissionRequest& request, const Json& object);
 
 using AdmissionHandler = std::function<AdmissionResponse(const AdmissionRequest&)>;
 

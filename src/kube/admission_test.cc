@@ -74,7 +74,7 @@ TEST(Admission, ChangesByAPatch) {
   const Reviewed reviewed = Ask([](const AdmissionRequest& request) {
     Json object = request.object;
     EnsureField(object, "spec.replicas") = 3;
-    AdmissionResponse response = Change(request, object);
+    AdmissionResponse response = PatchTo(request, object);
     response.warnings = {"replicas were raised"};
     return response;
   });
@@ -86,7 +86,7 @@ TEST(Admission, ChangesByAPatch) {
 }
 
 TEST(Admission, NoPatchWhenNothingChanges) {
-  EXPECT_EQ(Field(Answer(Ask([](const AdmissionRequest& r) { return Change(r, r.object); })), "patch"), nullptr);
+  EXPECT_EQ(Field(Answer(Ask([](const AdmissionRequest& r) { return PatchTo(r, r.object); })), "patch"), nullptr);
 }
 
 TEST(Admission, AnExceptionIsNoAllowance) {

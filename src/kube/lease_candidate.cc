@@ -8,6 +8,8 @@
 namespace tf::kube {
 namespace {
 
+constexpr char kNotTried[] = "no renewal was tried in time; was the process stopped, or the machine?";
+
 std::string MicroTime(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()); }
 
 }  // namespace
@@ -127,6 +129,7 @@ void LeaseCandidate::Answer(absl::Duration sent, absl::Duration now, const absl:
     must_read_ = holder() != identity_;  // a server that changes what we write is asked again
     if (!must_read_) {
       renewed_at_ = sent;
+      trouble_ = kNotTried;
       // An answer that comes too late to begin with is only a reason to write again.
       leading_ = leading_ || now < write_until();
       if (!leading_) must_read_ = true;

@@ -92,7 +92,7 @@ class LeaseCandidate {
 
   bool leading_ = false;
   absl::Duration renewed_at_ = absl::ZeroDuration();  // when the last confirmed write was sent
-  std::string trouble_ = "no answer yet";
+  std::string trouble_;                               // of the last try to renew
 };
 
 }  // namespace tf::kube

@@ -175,7 +175,9 @@ TEST(LeaseCandidate, ALeaderThatWasFrozenHasLostIt) {
   EXPECT_FALSE(us.Leading(At(62)));
   us.Answer(At(2), At(62), Record("me", 2));  // the answer had been in the socket for a minute
   EXPECT_FALSE(us.Leading(At(62)));
-  EXPECT_EQ(us.Next(At(62), kWall).kind, Kind::kLost);
+  const LeaseCandidate::Step step = us.Next(At(62), kWall);
+  EXPECT_EQ(step.kind, Kind::kLost);
+  EXPECT_THAT(step.reason, HasSubstr("was the process stopped"));
 }
 
 TEST(LeaseCandidate, AnAcquisitionWhoseAnswerCameTooLateIsWrittenAgain) {
