@@ -1,6 +1,7 @@
 #include "process_node/agent.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -75,6 +76,44 @@ std::string OsImage() {
     if (line.substr(0, 12) == "PRETTY_NAME=") return std::string(line.substr(13, line.size() - 14));
   }
   return "Linux";
+}
+
+// Makes everything end that runs of a pod; what has not ended yet comes back.
+std::vector<std::unique_ptr<ContainerRun>> KillPodFolder(const fs::path& folder) {
+  std::vector<std::unique_ptr<ContainerRun>> alive;
+  std::error_code failed;
+  for (const fs::directory_entry& container : fs::directory_iterator(folder / "containers", failed)) {
+    for (const fs::directory_entry& attempt : fs::directory_iterator(container.path(), failed)) {
+      absl::StatusOr<std::unique_ptr<ContainerRun>> run = ContainerRun::Adopt(attempt.path());
+      if (run.ok()) {
+        (*run)->Kill();
+        alive.push_back(*std::move(run));
+      } else if (!ReadExitRecord(attempt.path()).ok() && fs::exists(attempt.path() / "started", failed)) {
+        KillMarked(absl::StrCat(folder.filename().string(), "/", container.path().filename().string(), "/",
+                                attempt.path().filename().string()));
+      }
+    }
+  }
+  return alive;
+}
+
+// The lock on a data folder; FailedPrecondition says who holds it.
+absl::StatusOr<int> LockDataFolder(const std::string& folder) {
+  const std::string file = absl::StrCat(folder, "/agent.lock");
+  const int lock = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (lock < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", file));
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    close(lock);
+    return absl::FailedPreconditionError(
+        absl::StrCat("the data folder ", folder, " belongs to process ", ReadLine(file), ", which runs"));
+  }
+  const std::string own = absl::StrCat(getpid(), "\n");
+  if (ftruncate(lock, 0) != 0 || pwrite(lock, own.data(), own.size(), 0) < 0) {
+    const int error = errno;
+    close(lock);
+    return absl::ErrnoToStatus(error, absl::StrCat("write ", file));
+  }
+  return lock;
 }
 
 class AgentImpl final : public Agent {
@@ -163,17 +202,9 @@ absl::Status AgentImpl::Init() {
   fs::create_directories(absl::StrCat(options_.data_folder, "/pods"), failed);
   if (failed) return absl::InternalError(absl::StrCat("cannot make ", options_.data_folder, ": ", failed.message()));
 
-  const std::string lock = absl::StrCat(options_.data_folder, "/agent.lock");
-  lock_ = open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (lock_ < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", lock));
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the data folder ", options_.data_folder, " belongs to process ", ReadLine(lock), ", which runs"));
-  }
-  const std::string own = absl::StrCat(getpid(), "\n");
-  if (ftruncate(lock_, 0) != 0 || pwrite(lock_, own.data(), own.size(), 0) < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("write ", lock));
-  }
+  absl::StatusOr<int> lock = LockDataFolder(options_.data_folder);
+  if (!lock.ok()) return lock.status();
+  lock_ = *lock;
 
   for (const std::string& rule : options_.images) {
     if (absl::Status added = images_.Add(rule); !added.ok()) return added;
@@ -233,13 +264,22 @@ absl::Status AgentImpl::Init() {
   KubeletSource source;
   source.shim = options_.shim;
   source.client_name = options_.client_name;
-  source.find = [this](const kube::Key& pod, const std::string& container) -> std::optional<ContainerView> {
-    return OnLoop<std::optional<ContainerView>>([this, pod, container]() -> std::optional<ContainerView> {
-             const auto uid = uid_of_.find(pod);
-             if (uid == uid_of_.end()) return std::nullopt;
-             const auto worker = workers_.find(uid->second);
-             if (worker == workers_.end()) return std::nullopt;
-             return worker->second->View(container);
+  const auto worker_of = [this](const kube::Key& pod) -> PodWorker* {
+    const auto uid = uid_of_.find(pod);
+    const auto worker = uid == uid_of_.end() ? workers_.end() : workers_.find(uid->second);
+    return worker == workers_.end() ? nullptr : worker->second.get();
+  };
+  source.find = [this, worker_of](const kube::Key& pod, const std::string& container) {
+    return OnLoop<std::optional<ContainerView>>([worker_of, pod, container]() -> std::optional<ContainerView> {
+             const PodWorker* worker = worker_of(pod);
+             return worker == nullptr ? std::nullopt : worker->View(container);
+           })
+        .value_or(std::nullopt);
+  };
+  source.address = [this, worker_of](const kube::Key& pod) {
+    return OnLoop<std::optional<std::string>>([worker_of, pod]() -> std::optional<std::string> {
+             const PodWorker* worker = worker_of(pod);
+             return worker == nullptr ? std::nullopt : worker->Address();
            })
         .value_or(std::nullopt);
   };
@@ -552,27 +592,14 @@ void AgentImpl::OnPodGone(const ObjectPtr& pod) {
 void AgentImpl::EndOrphans() {
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(host_.folder, failed)) {
-    const std::string uid = entry.path().filename();
+    const std::string uid = entry.path().filename(), path = entry.path();
     if (workers_.contains(uid)) continue;
-    std::vector<std::unique_ptr<ContainerRun>> alive;
-    std::error_code ignored;
-    for (const fs::directory_entry& container : fs::directory_iterator(entry.path() / "containers", ignored)) {
-      for (const fs::directory_entry& attempt : fs::directory_iterator(container.path(), ignored)) {
-        absl::StatusOr<std::unique_ptr<ContainerRun>> run = ContainerRun::Adopt(attempt.path());
-        if (run.ok()) {
-          (*run)->Kill();
-          alive.push_back(*std::move(run));
-        } else if (!ReadExitRecord(attempt.path()).ok() && fs::exists(attempt.path() / "started", ignored)) {
-          KillMarked(
-              absl::StrCat(uid, "/", container.path().filename().string(), "/", attempt.path().filename().string()));
-        }
-      }
-    }
+    std::vector<std::unique_ptr<ContainerRun>> alive = KillPodFolder(path);
     if (!alive.empty()) spdlog::info("ended {} containers of a pod that is no more ({})", alive.size(), uid);
+    std::error_code ignored;
+    if (alive.empty()) fs::remove_all(path, ignored);
     // Each is watched to its end; the last one takes the folder away.
     auto left = std::make_shared<size_t>(alive.size());
-    const std::string path = entry.path();
-    if (alive.empty()) fs::remove_all(path, ignored);
     for (std::unique_ptr<ContainerRun>& run : alive) {
       std::shared_ptr<ContainerRun> watched = std::move(run);
       loop_.Watch(watched->pidfd(), EPOLLIN, [this, watched, left, path](uint32_t) {
@@ -622,6 +649,28 @@ void AgentImpl::CheckStopped() {
 }
 
 }  // namespace
+
+absl::StatusOr<int> EndPods(const std::string& data_folder) {
+  std::error_code failed;
+  if (!fs::exists(data_folder, failed)) return 0;
+  absl::StatusOr<int> lock = LockDataFolder(data_folder);
+  if (!lock.ok()) return lock.status();
+  int ended = 0;
+  std::vector<std::unique_ptr<ContainerRun>> alive;
+  for (const fs::directory_entry& pod : fs::directory_iterator(absl::StrCat(data_folder, "/pods"), failed)) {
+    for (std::unique_ptr<ContainerRun>& run : KillPodFolder(pod.path())) alive.push_back(std::move(run));
+  }
+  for (const std::unique_ptr<ContainerRun>& run : alive) {
+    pollfd over{run->pidfd(), POLLIN, 0};
+    if (poll(&over, 1, 10'000) == 1) ++ended;
+  }
+  close(*lock);
+  if (ended < static_cast<int>(alive.size())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(alive.size() - static_cast<size_t>(ended), " containers did not end within 10 s"));
+  }
+  return ended;
+}
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(AgentOptions options) {
   auto agent = std::make_unique<AgentImpl>(std::move(options));

@@ -46,4 +46,8 @@ class Agent {
   virtual void Stop() = 0;
 };
 
+// Ends, at once, every process that pods of a data folder have left on this machine, when no agent runs on it any more.
+// How many containers it ended; FailedPrecondition when an agent does run.
+absl::StatusOr<int> EndPods(const std::string& data_folder);
+
 }  // namespace tf::process_node

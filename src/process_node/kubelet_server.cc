@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "process_node/log_files.h"
+#include "process_node/port_forward.h"
 #include "process_node/streams.h"
 
 namespace tf::process_node {
@@ -149,6 +150,12 @@ void Serve(const http::ServerRequest& request, http::ResponseWriter& response, c
     if (!exec) return ServeAttach(request, response, *container, options);
     if (options.command.empty()) return response.Send(400, kText, "no command\n").IgnoreError();
     return ServeExec(request, response, *container, source.shim, options);
+  }
+  if (parts[0] == "portForward" && (parts.size() == 3 || parts.size() == 4)) {
+    const kube::Key pod{parts[1], parts[2]};
+    const std::optional<std::string> address = source.address(pod);
+    if (!address) return not_found(absl::StrCat("pod ", pod.ToString(), " does not run on this node"));
+    return ServePortForward(request, response, *address);
   }
   not_found(absl::StrCat("process nodes have no ", request.path));
 }

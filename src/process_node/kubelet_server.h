@@ -26,6 +26,7 @@ namespace tf::process_node {
 struct KubeletSource {
   // Thread-safe. nullopt: no such pod here, or no such container in it.
   std::function<std::optional<ContainerView>(const kube::Key& pod, const std::string& container)> find = {};
+  std::function<std::optional<std::string>(const kube::Key& pod)> address = {};  // of a pod that runs here
   std::function<std::vector<kube::ObjectPtr>()> pods = {};
   std::string shim = {};
   std::string client_name = {};  // common name of the one that may call; "": anybody with a verified certificate

@@ -30,17 +30,21 @@ int main(int argc, char** argv) {
   options.version = TF_VERSION;
   std::string nodes, cpu, memory;
   double grace = 10;
-  bool no_mounts = false;
-  app.add_option("--kubeconfig", options.kubeconfig, "How the API server is reached")->required();
+  bool no_mounts = false, end_pods = false;
   app.add_option("--data-dir", options.data_folder, "Folder for pods; one process at a time")->required();
-  app.add_option("--nodes", nodes, "Names of the nodes, separated by commas")->required();
+  CLI::Option* only_end = app.add_flag(
+      "--end-pods", end_pods, "Only end what an agent that was killed has left of its pods in this data folder");
+  std::vector<CLI::Option*> needed;
+  needed.push_back(app.add_option("--kubeconfig", options.kubeconfig, "How the API server is reached"));
+  needed.push_back(app.add_option("--nodes", nodes, "Names of the nodes, separated by commas"));
   app.add_option("--gpus-per-node", options.gpus, "Simulated cards of each node, such as A100-80G:2,T4");
   app.add_option(
       "--image", options.images,
       "NAME=FOLDER: what stands for an image; FOLDER / means the programs of this machine, NAME * any image");
-  app.add_option("--tls-cert", options.tls_certificate, "Certificate of the node, PEM")->required();
-  app.add_option("--tls-key", options.tls_key, "Its key, PEM")->required();
-  app.add_option("--client-ca", options.client_ca, "CA of the certificate with which the API server calls")->required();
+  needed.push_back(app.add_option("--tls-cert", options.tls_certificate, "Certificate of the node, PEM"));
+  needed.push_back(app.add_option("--tls-key", options.tls_key, "Its key, PEM"));
+  needed.push_back(
+      app.add_option("--client-ca", options.client_ca, "CA of the certificate with which the API server calls"));
   app.add_option("--client-name", options.client_name, "Common name in that certificate; empty: any")
       ->capture_default_str();
   app.add_option("--port", options.port, "Port on 127.0.0.1 that the API server calls; 0: a free one")
@@ -63,10 +67,19 @@ int main(int argc, char** argv) {
       "(127.x.y.z, also POD_IP by fieldRef): its servers bind to that one. See docs/process-node.md.");
   try {
     app.parse(argc, argv);
+    for (const CLI::Option* option : needed) {
+      if (option->count() == 0 && only_end->count() == 0) throw CLI::RequiredError(option->get_name());
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   tf::InitLog("process-node");
+  if (end_pods) {
+    const absl::StatusOr<int> ended = tf::process_node::EndPods(options.data_folder);
+    if (!ended.ok()) return Fail(ended.status());
+    std::printf("ended %d containers\n", *ended);
+    return 0;
+  }
   options.nodes = absl::StrSplit(nodes, ',', absl::SkipEmpty());
   options.stop_grace = absl::Seconds(grace);
   options.mounts = !no_mounts;

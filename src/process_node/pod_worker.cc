@@ -289,10 +289,9 @@ bool PodWorker::processes_left() const {
   return std::any_of(live_.begin(), live_.end(), [](const std::map<int, Live>& runs) { return !runs.empty(); });
 }
 
-size_t PodWorker::running_containers() const {
-  size_t count = 0;
-  for (const std::map<int, Live>& runs : live_) count += runs.size();
-  return count;
+std::optional<std::string> PodWorker::Address() const {
+  if (!processes_left()) return std::nullopt;
+  return machine_.spec().host_network ? node_.facts.ip : address_;
 }
 
 void PodWorker::DependencyChanged(std::string_view, const std::string&) {

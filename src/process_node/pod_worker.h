@@ -91,7 +91,8 @@ class PodWorker {
   const std::string& uid() const { return uid_; }
   const kube::ObjectPtr& pod() const { return pod_; }
   std::optional<ContainerView> View(std::string_view container) const;
-  size_t running_containers() const;
+  // Where its servers listen; nullopt when it does not run.
+  std::optional<std::string> Address() const;
 
  private:
   struct Live {
