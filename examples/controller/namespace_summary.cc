@@ -17,7 +17,7 @@ constexpr char kManagedBy[] = "app.kubernetes.io/managed-by";
 
 std::vector<kube::Key> ItsNamespace(const kube::Json& object) { return {{"", std::string(kube::Namespace(object))}}; }
 
-bool PhaseChanged(const kube::Change& change) {
+bool PhaseChanged(const kube::ChangeView& change) {
   return change.before == nullptr ||
          kube::Text(*change.before, "status.phase") != kube::Text(change.object, "status.phase");
 }

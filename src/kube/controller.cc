@@ -16,8 +16,8 @@ namespace {
 constexpr char kTerminal[] = "tensor-fusion.ai/terminal";
 
 Predicate UpdateChanges(std::string path) {
-  return [path = std::move(path)](const Change& change) {
-    if (change.kind != Change::Kind::kUpdated) return true;
+  return [path = std::move(path)](const ChangeView& change) {
+    if (change.kind != ChangeView::Kind::kUpdated) return true;
     const Json* before = Field(*change.before, path);
     const Json* now = Field(change.object, path);
     if (before == nullptr || now == nullptr) return before != now;
@@ -39,7 +39,7 @@ Predicate LabelsChanged() { return UpdateChanges("metadata.labels"); }
 Predicate AnnotationsChanged() { return UpdateChanges("metadata.annotations"); }
 
 Predicate AnyOf(std::vector<Predicate> predicates) {
-  return [predicates = std::move(predicates)](const Change& change) {
+  return [predicates = std::move(predicates)](const ChangeView& change) {
     for (const Predicate& predicate : predicates) {
       if (predicate(change)) return true;
     }
@@ -48,7 +48,7 @@ Predicate AnyOf(std::vector<Predicate> predicates) {
 }
 
 Predicate AllOf(std::vector<Predicate> predicates) {
-  return [predicates = std::move(predicates)](const Change& change) {
+  return [predicates = std::move(predicates)](const ChangeView& change) {
     for (const Predicate& predicate : predicates) {
       if (!predicate(change)) return false;
     }
@@ -125,22 +125,23 @@ Controller::Controller(ControllerOptions options)
 Controller::~Controller() { Stop(); }
 
 Handler Controller::Feed(MapFunction map, Predicate predicate) {
-  auto feed = [queue = queue_, map = std::move(map), predicate = std::move(predicate)](const Change& change) {
+  auto feed = [queue = queue_, map = std::move(map), predicate = std::move(predicate)](const ChangeView& change) {
     if (predicate && !predicate(change)) return;
     if (change.before != nullptr) {
       for (const Key& key : map(*change.before)) queue->Add(key);
     }
     for (const Key& key : map(change.object)) queue->Add(key);
   };
-  return {
-      .added = [feed](const ObjectPtr& object,
-                      bool initial) { feed({.kind = Change::Kind::kAdded, .object = *object, .initial = initial}); },
-      .updated =
-          [feed](const ObjectPtr& before, const ObjectPtr& object) {
-            feed({.kind = Change::Kind::kUpdated, .before = before.get(), .object = *object});
-          },
-      .deleted = [feed](const ObjectPtr& last_seen,
-                        bool) { feed({.kind = Change::Kind::kDeleted, .object = *last_seen}); }};
+  return {.added =
+              [feed](const ObjectPtr& object, bool initial) {
+                feed({.kind = ChangeView::Kind::kAdded, .object = *object, .initial = initial});
+              },
+          .updated =
+              [feed](const ObjectPtr& before, const ObjectPtr& object) {
+                feed({.kind = ChangeView::Kind::kUpdated, .before = before.get(), .object = *object});
+              },
+          .deleted = [feed](const ObjectPtr& last_seen,
+                            bool) { feed({.kind = ChangeView::Kind::kDeleted, .object = *last_seen}); }};
 }
 
 void Controller::AddSource(std::function<absl::Status(absl::Duration)> wait_for_sync) {

@@ -39,7 +39,7 @@ absl::Status Terminal(absl::Status status);
 bool IsTerminal(const absl::Status& status);
 
 // One change of an object, as a predicate sees it.
-struct Change {
+struct ChangeView {
   enum class Kind { kAdded, kUpdated, kDeleted };
   Kind kind;
   const Json* before = nullptr;  // kUpdated: what it was
@@ -47,7 +47,7 @@ struct Change {
   bool initial = false;          // kAdded: it was there when we came
 };
 
-using Predicate = std::function<bool(const Change&)>;
+using Predicate = std::function<bool(const ChangeView&)>;
 // Of updates, those that change metadata.generation (the spec), the labels, the annotations; all other changes.
 Predicate GenerationChanged();
 Predicate LabelsChanged();

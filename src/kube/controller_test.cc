@@ -238,7 +238,7 @@ TEST(Predicates, GenerationLabelsAnnotations) {
   const ObjectPtr labels = Object("a", R"({"generation":1,"annotations":{"y":"1"}})");
   const ObjectPtr annotations = Object("a", R"({"generation":1,"labels":{"x":"1"},"annotations":{"y":"2"}})");
   auto passes = [&](const Predicate& predicate, const ObjectPtr& now) {
-    return predicate({.kind = Change::Kind::kUpdated, .before = before.get(), .object = *now});
+    return predicate({.kind = ChangeView::Kind::kUpdated, .before = before.get(), .object = *now});
   };
   EXPECT_FALSE(passes(GenerationChanged(), status));
   EXPECT_TRUE(passes(GenerationChanged(), spec));
@@ -248,8 +248,8 @@ TEST(Predicates, GenerationLabelsAnnotations) {
   EXPECT_TRUE(passes(AnnotationsChanged(), annotations));
   EXPECT_TRUE(passes(AnyOf({GenerationChanged(), LabelsChanged()}), labels));
   EXPECT_FALSE(passes(AllOf({GenerationChanged(), LabelsChanged()}), labels));
-  EXPECT_TRUE(GenerationChanged()({.kind = Change::Kind::kDeleted, .object = *before}));
-  EXPECT_TRUE(GenerationChanged()({.kind = Change::Kind::kAdded, .object = *before}));
+  EXPECT_TRUE(GenerationChanged()({.kind = ChangeView::Kind::kDeleted, .object = *before}));
+  EXPECT_TRUE(GenerationChanged()({.kind = ChangeView::Kind::kAdded, .object = *before}));
 }
 
 TEST(ToController, FindsTheControllerOfItsKind) {

@@ -9,6 +9,7 @@ namespace tf::kube {
 namespace {
 
 constexpr size_t kMaxReview = 7 << 20;
+constexpr absl::Duration kGrace = absl::Seconds(5);     // for reviews that are being answered when we stop
 constexpr absl::Duration kLongest = absl::Seconds(30);  // that the API server allows for timeoutSeconds
 
 }  // namespace
@@ -59,7 +60,7 @@ absl::Status WebhookServer::Start() {
 }
 
 void WebhookServer::Stop() {
-  if (server_ != nullptr) server_->Stop();
+  if (server_ != nullptr) server_->Stop(kGrace);
   server_.reset();
   certificate_.reset();
 }
