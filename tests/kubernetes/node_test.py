@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What a true node must do, beside simulated ones in the same cluster."""
 import json
+import re
 import shutil
 import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 from support import ClusterTest, Machine, condition, parts, rig, wait_for
 from rig import images
@@ -173,6 +175,17 @@ class NodeTest(ClusterTest):
         # A pod that goes is no longer asked.
         self.kubectl(self.cluster, "-n", NAMESPACE, "scale", "deployment/web", "--replicas=0")
         self.wait("no endpoint", lambda: "refused" in self.execute("caller", f"{ask('http://web')} 2>&1 || true"))
+
+    def test_a_port_is_forwarded(self):
+        self.run_pod(pod("forwarded", "echo a page > /tmp/index.html; exec httpd -f -p 8080 -h /tmp",
+                         container={"readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}}))
+        forward = subprocess.Popen([self.cluster.folder / "bin/kubectl", "-n", NAMESPACE, "port-forward", "pod/forwarded", ":8080"],
+                                   stdout=subprocess.PIPE, text=True, env=self.kubectl_environment(self.cluster))
+        self.addCleanup(forward.communicate)
+        self.addCleanup(forward.kill)
+        port = re.match(r"Forwarding from 127\.0\.0\.1:(\d+) ", forward.stdout.readline())[1]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
+            self.assertEqual(page.read(), b"a page\n")
 
     def test_a_pod_reaches_the_api_server_with_its_service_account(self):
         rules = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reads", "namespace": NAMESPACE}}

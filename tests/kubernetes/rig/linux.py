@@ -122,6 +122,12 @@ def memory_mib(pid):
         return 0
 
 
+def cpu_seconds(pid):
+    """Processor time that a process has used so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def cgroup_roots():
     """The folders under which a cgroup is made: one for each version 1 hierarchy, and that of version 2."""
     roots = []
