@@ -205,7 +205,7 @@ absl::Status Cluster::State::ChooseClusterPorts() {
 
 absl::Status Cluster::State::WriteFiles() {
   std::error_code failed;
-  std::filesystem::remove_all(folder->Path("run"), failed);  // sockets of those who were killed
+  folder->ClearRun();  // sockets of those who were killed
   for (const char* name : {"run", "logs", "etcd", "credentials"}) {
     if (!failed) std::filesystem::create_directories(folder->Path(name), failed);
     if (!failed) std::filesystem::permissions(folder->Path(name), std::filesystem::perms::owner_all, failed);
@@ -269,7 +269,8 @@ absl::Status Cluster::State::StartParts() {
                                      "--client-ca",
                                      layout.Credential(credentials::kNodeClientCa),
                                      "--status-file",
-                                     layout.Run("process-node.json")};
+                                     layout.Run("process-node.json"),
+                                     "--stop-pods-on-exit"};
     if (!options.gpus_per_node.empty()) argv.insert(argv.end(), {"--gpus-per-node", options.gpus_per_node});
     for (const auto& [name, place] : options.images)
       argv.insert(argv.end(), {"--image", absl::StrCat(name, "=", place)});
@@ -385,8 +386,7 @@ void Cluster::State::Stop() {
   }
   StopParts();
   if (folder) {
-    std::error_code ignored;  // what is left there the next start removes
-    std::filesystem::remove_all(folder->Path("run"), ignored);
+    folder->ClearRun();
     folder.reset();
   }
 }

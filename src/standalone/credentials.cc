@@ -84,7 +84,7 @@ absl::StatusOr<Credentials> PrepareCredentials(const std::string& folder, const 
         .server = true},
        credentials::kApiServer,
        api_server},
-      {*node_client, {.common_name = "kube-apiserver", .client = true}, credentials::kNodeClient, node},
+      {*node_client, {.common_name = "kube-apiserver-kubelet-client", .client = true}, credentials::kNodeClient, node},
       {*front_proxy, {.common_name = "front-proxy-client", .client = true}, credentials::kFrontProxy, proxy},
       {*cluster,
        {.common_name = "system:kube-controller-manager",

@@ -118,6 +118,12 @@ absl::Status DataFolder::EndLeftBehind() {
   return WriteFile(path, "", 0600);
 }
 
+void DataFolder::ClearRun() const {
+  if (path_.empty()) return;  // given away
+  std::error_code ignored;    // what stays is replaced by the next start, or named by whoever cannot
+  std::filesystem::remove_all(Path("run"), ignored);
+}
+
 absl::Status DataFolder::RecordChild(const std::string& name, pid_t pid) {
   const absl::StatusOr<ProcessRecord> record = RecordOf(pid);
   if (absl::IsNotFound(record.status())) return absl::OkStatus();  // ended already

@@ -38,6 +38,9 @@ class DataFolder {
   // What of an earlier owner was still there and had to be ended.
   int left_behind() const { return left_behind_; }
 
+  // Removes run/, where sockets and whatever else only a running cluster needs lie.
+  void ClearRun() const;
+
   // The child of this name is this process from now on: the next owner ends it if this one cannot. Thread-safe.
   absl::Status RecordChild(const std::string& name, pid_t pid);
 

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "base/process.h"
 #include "standalone/temporary_folder.h"
@@ -97,6 +99,18 @@ TEST(DataFolder, EndsWhatAnOwnerThatWasKilledLeftBehind) {
     EXPECT_TRUE(process->Signal(SIGKILL).ok());
     process->Wait();
   }
+}
+
+TEST(DataFolder, ClearsItsOwnRunAndNothingElse) {
+  const TemporaryFolder temporary;
+  const auto folder = DataFolder::Open(temporary.path());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  folder->ClearRun();  // there is none yet
+  ASSERT_TRUE(WriteFile(folder->Path("run/socket"), "", 0600).ok());
+  ASSERT_TRUE(WriteFile(folder->Path("etcd/data"), "", 0600).ok());
+  folder->ClearRun();
+  EXPECT_FALSE(std::filesystem::exists(folder->Path("run")));
+  EXPECT_TRUE(std::filesystem::exists(folder->Path("etcd/data")));
 }
 
 TEST(DataFolder, SaysWhatToDoWhereNoFolderCanBe) {

@@ -5,17 +5,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/random/random.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
 
 namespace tf::standalone {
 namespace {
 
-// A socket that is bound to the port and listens; < 0 when the port is busy. 0: a port that the system chooses.
+// A socket that is bound to the port and listens; < 0 when the port is busy.
 int Take(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
@@ -33,11 +36,15 @@ int Take(uint16_t port) {
   return -1;
 }
 
-uint16_t PortOf(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
+constexpr uint32_t kLowest = 10000;
+
+// One above the highest port that is no outgoing connection's.
+uint32_t End() {
+  uint32_t first = 0;
+  const std::string range = ReadFile("/proc/sys/net/ipv4/ip_local_port_range", 256).value_or("");
+  const std::vector<std::string> words = absl::StrSplit(range, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+  if (words.empty() || !absl::SimpleAtoi(words[0], &first) || first > 65535) first = 32768;
+  return first >= kLowest + 1000 ? first : 65536;  // where nothing is left for us, anything goes
 }
 
 }  // namespace
@@ -54,17 +61,27 @@ absl::StatusOr<std::vector<uint16_t>> ChoosePorts(const std::vector<uint16_t>& w
   absl::Cleanup release = [&] {
     for (int fd : taken) close(fd);
   };
-  std::vector<uint16_t> ports(wanted.size(), 0);
-  for (const bool replace : {false, true}) {
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (ports[i] != 0 || (!replace && wanted[i] == 0)) continue;
-      const int fd = Take(replace ? 0 : wanted[i]);
-      if (fd >= 0) {
-        taken.push_back(fd);
-        ports[i] = PortOf(fd);
-      } else if (replace) {
-        return absl::ResourceExhaustedError(absl::StrCat("no free TCP port on 127.0.0.1: ", std::strerror(errno)));
+  const auto take = [&](uint16_t port) {
+    const int fd = Take(port);
+    if (fd >= 0) taken.push_back(fd);
+    return fd >= 0;
+  };
+  std::vector<uint16_t> ports;
+  for (const uint16_t port : wanted) ports.push_back(port != 0 && take(port) ? port : 0);
+  // From a place of chance on: clusters that start at the same time do not meet.
+  const uint32_t end = End();
+  const uint32_t count = end - kLowest;
+  uint32_t next = absl::Uniform<uint32_t>(absl::BitGen(), 0, count);
+  uint32_t tried = 0;
+  for (uint16_t& port : ports) {
+    while (port == 0) {
+      if (tried++ == count) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("no free TCP port on 127.0.0.1 between ", kLowest, " and ", end - 1));
       }
+      const uint16_t candidate = static_cast<uint16_t>(kLowest + next);
+      next = (next + 1) % count;
+      if (take(candidate)) port = candidate;
     }
   }
   return ports;

@@ -1,7 +1,9 @@
 // TCP ports of 127.0.0.1 for the parts of a cluster. They are chosen once and kept, so that addresses which people and
 // programs wrote down stay good; only one that somebody else has taken meanwhile is replaced.
 //
-// A port is ours for sure only once a part listens on it; whoever finds it busy then chooses again.
+// They lie below the ports that the system gives to outgoing connections: else any program's connection could sit on
+// one while the cluster is down. A port is ours for sure only once a part listens on it; whoever finds it busy then
+// chooses again.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <vector>
 
@@ -39,6 +40,10 @@ TEST(Ports, ChosenOnesAreFreeAndDifferent) {
   ASSERT_TRUE(ports.ok()) << ports.status();
   EXPECT_EQ(std::set<uint16_t>(ports->begin(), ports->end()).size(), 20u);
   EXPECT_EQ(std::count(ports->begin(), ports->end(), 0), 0);
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0;
+  ASSERT_TRUE(range >> first);
+  for (const uint16_t port : *ports) EXPECT_LT(port, first) << "an outgoing connection could take it";
 }
 
 TEST(Ports, KeepsTheWantedAndReplacesTheBusy) {

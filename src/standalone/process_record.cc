@@ -28,11 +28,12 @@ const std::string& BootId() {
   return id;
 }
 
-// A descriptor of the recorded process; -1 when it has ended.
+// A descriptor of the recorded process; -1 when there is none.
 int Open(const ProcessRecord& record) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, record.pid, 0U));
   // The descriptor holds on to whatever has the number now: look who that is after it is open.
-  if (fd >= 0 && !IsRunning(record)) {
+  const absl::StatusOr<ProcessRecord> now = RecordOf(record.pid);
+  if (fd >= 0 && !(now.ok() && *now == record)) {
     close(fd);
     return -1;
   }
@@ -44,7 +45,7 @@ int Open(const ProcessRecord& record) {
 absl::StatusOr<ProcessRecord> RecordOf(pid_t pid) {
   const absl::StatusOr<std::string> stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), 4096);
   if (!stat.ok()) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
-  // The name, in parentheses, may contain anything; the fields after it are plain. Number 3 is the state, 22 the start.
+  // The name, in parentheses, may contain anything; the fields after it are plain, from number 3 on. 22 is the start.
   const size_t name_end = stat->rfind(')');
   const std::vector<std::string> fields =
       absl::StrSplit(name_end == std::string::npos ? "" : stat->substr(name_end + 1), ' ', absl::SkipEmpty());
@@ -52,7 +53,6 @@ absl::StatusOr<ProcessRecord> RecordOf(pid_t pid) {
   if (fields.size() < 20 || !absl::SimpleAtoi(fields[19], &record.start)) {
     return absl::InternalError(absl::StrCat("/proc/", pid, "/stat is not understood: ", *stat));
   }
-  if (fields[0] == "Z" || fields[0] == "X") return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
   return record;
 }
 
@@ -71,10 +71,8 @@ std::optional<ProcessRecord> ParseRecord(std::string_view line) {
   return record;
 }
 
-bool IsRunning(const ProcessRecord& record) {
-  const absl::StatusOr<ProcessRecord> now = RecordOf(record.pid);
-  return now.ok() && *now == record;
-}
+// The state in /proc is that of the first thread; others may still hold ports and files. The descriptor knows of all.
+bool IsRunning(const ProcessRecord& record) { return !AwaitEnd(record, absl::ZeroDuration()); }
 
 absl::Status SignalRecord(const ProcessRecord& record, int signal) {
   const int fd = Open(record);

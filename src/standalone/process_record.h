@@ -23,14 +23,15 @@ struct ProcessRecord {
   bool operator==(const ProcessRecord&) const = default;
 };
 
-// NotFound: there is no such process (any more).
+// NotFound: there is no such process (any more). It may have ended and wait for its parent to ask.
 absl::StatusOr<ProcessRecord> RecordOf(pid_t pid);
 
 // One line, without the line's end; and back (nullopt: not such a line).
 std::string FormatRecord(const ProcessRecord& record);
 std::optional<ProcessRecord> ParseRecord(std::string_view line);
 
-// It runs. One that has ended and that its parent has not asked about yet does not.
+// It runs, or is not done with ending: what it held may still be taken. One whose end its parent has not asked about yet
+// is not running.
 bool IsRunning(const ProcessRecord& record);
 
 // Sends the signal to this process and never to one that has its number now; OK when it has ended.

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <string>
+#include <thread>
+
+#include "base/file.h"
 #include "base/process.h"
 
 namespace tf::standalone {
@@ -35,6 +40,30 @@ TEST(ProcessRecord, NamesOneProcessForGood) {
   EXPECT_EQ(process->Wait()->signal, SIGTERM);
   EXPECT_TRUE(absl::IsNotFound(RecordOf(record->pid).status()));
   EXPECT_TRUE(SignalRecord(*record, SIGKILL).ok());
+}
+
+// Its first thread is gone, and looks like a process that has ended; the other still holds whatever it held.
+TEST(ProcessRecord, RunsUntilItsLastThreadHasEnded) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  auto process = Process::Start({.argv = {"python3", "-c",
+                                          "import ctypes, os, sys, threading\n"
+                                          "wait = lambda: (sys.stdin.read(), os._exit(0))\n"
+                                          "threading.Thread(target=wait).start()\n"
+                                          "ctypes.CDLL(None).syscall(int(sys.argv[1]), 0)\n",
+                                          std::to_string(SYS_exit)},
+                                 .env = CurrentEnvironment(),
+                                 .stdin_fd = ends[0]});
+  close(ends[0]);
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto record = RecordOf(process->pid());
+  ASSERT_TRUE(record.ok()) << record.status();
+  const std::string stat_file = "/proc/" + std::to_string(record->pid) + "/stat";
+  while (ReadFile(stat_file, 4096).value_or(") Z").find(") Z") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(IsRunning(*record));
+  close(ends[1]);
+  EXPECT_TRUE(AwaitEnd(*record, absl::Seconds(60)));
+  EXPECT_FALSE(IsRunning(*record));
 }
 
 TEST(ProcessRecord, AsText) {

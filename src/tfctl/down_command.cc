@@ -40,7 +40,7 @@ int Down(const std::string& data_dir) {
     PrintError(std::string(folder.status().message()));
     return 1;
   }
-  std::filesystem::remove_all(folder->Path("run"), failed);
+  folder->ClearRun();
   if (owner.ok()) {
     std::fprintf(stderr, "Stopped. The data stays in %s.\n", data_dir.c_str());
   } else {
