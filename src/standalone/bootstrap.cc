@@ -76,6 +76,24 @@ absl::Status ApplyBootstrapObjects(kube::Client& client) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::string>> RemoveOtherProcessNodes(kube::Client& client,
+                                                                 const std::vector<std::string>& names) {
+  const absl::StatusOr<kube::ListPage> nodes = client.List(kube::core::kNode, "");
+  if (!nodes.ok()) return nodes.status();
+  std::vector<std::string> removed;
+  for (const kube::ObjectPtr& node : nodes->items) {
+    const std::string name(kube::Name(*node));
+    const bool ours = kube::Text(*node, "status.nodeInfo.containerRuntimeVersion").starts_with("process://");
+    if (!ours || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    kube::DeleteOptions options;
+    options.uid = kube::Uid(*node);
+    const absl::Status status = client.Delete(kube::core::kNode, {"", name}, options);
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    removed.push_back(name);
+  }
+  return removed;
+}
+
 std::vector<std::string> NodeNames(int64_t count) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < count; ++i) names.push_back(absl::StrCat("node-", i));

@@ -1,4 +1,4 @@
-// What a new cluster is given before anybody else comes: the rights of the process nodes.
+// What a cluster's nodes need before they come (their rights), and which of them there are.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@ namespace tf::standalone {
 
 // Applies it; what is as it should be stays untouched.
 absl::Status ApplyBootstrapObjects(kube::Client& client);
+
+// Removes the process nodes of before that there shall not be any more; nodes of others stay. Returns their names.
+absl::StatusOr<std::vector<std::string>> RemoveOtherProcessNodes(kube::Client& client,
+                                                                 const std::vector<std::string>& names);
 
 // node-0, node-1, …
 std::vector<std::string> NodeNames(int64_t count);

@@ -249,6 +249,11 @@ absl::Status Cluster::State::StartParts() {
                        0600);
   }
   if (status.ok()) status = ApplyBootstrapObjects(*client);
+  if (status.ok()) {
+    const absl::StatusOr<std::vector<std::string>> removed = RemoveOtherProcessNodes(*client, NodeNames(options.nodes));
+    status = removed.status();
+    if (removed.ok() && !removed->empty()) Progress(absl::StrCat("removed ", absl::StrJoin(*removed, ", ")));
+  }
   if (!status.ok()) return status;
 
   begin = clock.Monotonic();

@@ -30,8 +30,8 @@ absl::StatusOr<ProcessRecord> RecordOf(pid_t pid);
 std::string FormatRecord(const ProcessRecord& record);
 std::optional<ProcessRecord> ParseRecord(std::string_view line);
 
-// It runs, or is not done with ending: what it held may still be taken. One whose end its parent has not asked about yet
-// is not running.
+// It runs, or is not done with ending: what it held may still be taken. One whose end its parent has not asked about
+// yet is not running.
 bool IsRunning(const ProcessRecord& record);
 
 // Sends the signal to this process and never to one that has its number now; OK when it has ended.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "standalone/data_folder.h"
+#include "standalone/left_pods.h"
 #include "tfctl/commands.h"
 
 namespace tf::tfctl {
@@ -40,14 +41,13 @@ int Down(const std::string& data_dir) {
     PrintError(std::string(folder.status().message()));
     return 1;
   }
+  const int left = folder->left_behind() + standalone::EndLeftPods(folder->Path("nodes"));
   folder->ClearRun();
   if (owner.ok()) {
     std::fprintf(stderr, "Stopped. The data stays in %s.\n", data_dir.c_str());
   } else {
     std::fprintf(stderr, "Nothing ran in %s%s.\n", data_dir.c_str(),
-                 folder->left_behind() > 0
-                     ? absl::StrCat("; ended ", folder->left_behind(), " leftover process(es)").c_str()
-                     : "");
+                 left > 0 ? absl::StrCat("; ended ", left, " leftover process(es)").c_str() : "");
   }
   return 0;
 }

@@ -7,12 +7,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kube/client.h"
+#include "kube/config.h"
+#include "standalone/bootstrap.h"
 #include "standalone/data_folder.h"
 #include "standalone/status.h"
 #include "tfctl/commands.h"
 
 namespace tf::tfctl {
 namespace {
+
+// -1: the API server does not say.
+int64_t ReadyNodes(const standalone::ClusterStatus& status) {
+  kube::ConfigOptions options;
+  options.kubeconfig = status.kubeconfig;
+  absl::StatusOr<kube::Config> config = kube::LoadConfig(options);
+  if (!config.ok()) return -1;
+  kube::Client client(std::make_shared<kube::Config>(*std::move(config)), "tfctl/" TF_VERSION);
+  const absl::StatusOr<int> ready = standalone::CountReadyNodes(client, standalone::NodeNames(status.nodes));
+  return ready.ok() ? *ready : -1;
+}
 
 std::string OrDash(int64_t number) { return number > 0 ? absl::StrCat(number) : "-"; }
 
@@ -44,6 +58,7 @@ int PrintStatus(const std::string& data_dir, bool json) {
     PrintError(std::string(status.status().message()));
     return 1;
   }
+  if (status->state == "ready") status->nodes_ready = ReadyNodes(*status);
   std::fputs((json ? standalone::FormatStatus(*status) : Table(*status)).c_str(), stdout);
   return 0;
 }

@@ -64,7 +64,7 @@ class Standalone(unittest.TestCase):
         self.assertEqual(stat.S_IMODE(os.stat(cluster.folder).st_mode), 0o700)
 
         status = cluster.status()
-        self.assertEqual((status["state"], status["nodes"]), ("ready", 0))
+        self.assertEqual((status["state"], status["nodes"], status["nodesReady"]), ("ready", 0, 0))
         self.assertEqual([part["name"] for part in status["parts"]], PARTS)
         for part in status["parts"]:
             os.kill(part["pid"], 0)
@@ -168,6 +168,52 @@ class Standalone(unittest.TestCase):
             os.kill(pid, signal.SIGKILL)
         cluster.up("--nodes", "0")
         self.assertEqual(self.value(cluster, "kept"), "over it all")
+
+    def pod_processes(self, cluster):
+        """{pod: pid of its container's process}"""
+        names = cluster.kubectl("get", "pods", "-l", "app=work", "-o", "jsonpath={.items[*].metadata.name}").stdout.split()
+        return {name: cluster.kubectl("exec", name, "--", "cat", "pid").stdout.strip() for name in names}
+
+    def start_work(self, cluster):
+        cluster.kubectl("create", "deployment", "work", "--image=local", "--replicas=3", "--", "sh", "-c",
+                        "echo $$$$ > pid; exec sleep 1000000")  # $$ stands for $ in a command
+        cluster.kubectl("rollout", "status", "deployment/work", "--timeout=60s")
+        return self.pod_processes(cluster)
+
+    def test_nodes_and_their_pods(self):
+        cluster = self.cluster()
+        done = cluster.up("--nodes", "2", "--image", "local=/")
+        print(f"\n{done.stderr}", file=sys.stderr)
+        self.assertEqual((cluster.status()["nodes"], cluster.status()["nodesReady"]), (2, 2))
+        before = self.start_work(cluster)
+        self.assertEqual(len(set(before.values())), 3)
+
+        # Pods outlive the program that runs them, and whoever started that.
+        os.kill(cluster.parts()["process-node"]["pid"], signal.SIGKILL)
+        await_value(lambda: cluster.parts()["process-node"]["restarts"] == 1, 30, "process-node does not come back")
+        cluster.await_kubectl("exec", "deployment/work", "--", "true")
+        self.assertEqual(self.pod_processes(cluster), before)
+        os.kill(cluster.status()["pid"], signal.SIGKILL)
+        await_value(lambda: cluster.status() is None, 30, "the supervisor does not end")
+        cluster.up("--nodes", "2", "--image", "local=/")
+        self.assertEqual(self.pod_processes(cluster), before)
+
+        # A stop ends them; nodes that are not asked for any more are no longer there.
+        cluster.down()
+        self.assertEqual(cluster.leftovers(), {})
+        self.assertEqual([pid for pid in before.values() if os.path.exists(f"/proc/{pid}")], [])
+        done = cluster.up("--nodes", "1", "--image", "local=/")
+        self.assertIn("removed node-1\n", done.stderr)
+        self.assertEqual(cluster.kubectl("get", "nodes", "-o", "name").stdout, "node/node-0\n")
+
+    def test_down_ends_the_pods_of_a_killed_cluster(self):
+        cluster = self.cluster()
+        cluster.up("--image", "local=/")
+        self.start_work(cluster)
+        os.kill(cluster.status()["pid"], signal.SIGKILL)
+        await_value(lambda: cluster.status() is None, 30, "the supervisor does not end")
+        self.assertRegex(cluster.down().stderr, r"ended \d+ leftover")
+        self.assertEqual(cluster.leftovers(), {})
 
     def refusal(self, done):
         """The one line of a start that failed."""
