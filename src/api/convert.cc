@@ -264,13 +264,13 @@ bool Write(uint64_t value, Json& json) {
 }
 
 bool Write(const Quantity& value, Json& json) {
-  std::string text = value.Text();
+  const std::string text = value.Text();
   if (value.read_as_number()) {
     boost::json::error_code error;
     json = boost::json::parse(text, error);
     if (!error) return !value.IsZero();
   }
-  json = std::move(text);
+  json = text;
   return !value.IsZero();
 }
 

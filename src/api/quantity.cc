@@ -37,9 +37,9 @@ std::string Digits(Int value) {
 Int Clamp(Int nano) { return std::clamp(nano, -kMax, kMax); }
 
 absl::Status Malformed(std::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("expected a quantity such as 312, 1.5, 500m or 10Gi, found \"",
-                                                 absl::string_view(text.data(), std::min<size_t>(text.size(), 64)),
-                                                 "\""));
+  const std::string shown(text.substr(0, 64));
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a quantity such as 312, 1.5, 500m or 10Gi, found \"", shown, "\""));
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -191,7 +191,9 @@ int64_t Quantity::Units() const { return AwayFromZero(nano_, kNano); }
 int64_t Quantity::Milli() const { return AwayFromZero(nano_, kNano / 1000); }
 
 double Quantity::Double() const {
-  return static_cast<double>(nano_ / kNano) + static_cast<double>(nano_ % kNano) / static_cast<double>(kNano);
+  const Int whole = nano_ / kNano;
+  const Int rest = nano_ % kNano;
+  return static_cast<double>(whole) + static_cast<double>(rest) / static_cast<double>(kNano);
 }
 
 Quantity Quantity::operator+(const Quantity& other) const { return FromNano(nano_ + other.nano_, FormWith(other)); }

@@ -10,9 +10,7 @@
 namespace tf::api {
 namespace {
 
-absl::string_view Shown(std::string_view text) {
-  return absl::string_view(text.data(), std::min<size_t>(text.size(), 64));
-}
+std::string Shown(std::string_view text) { return std::string(text.substr(0, 64)); }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
