@@ -94,6 +94,12 @@ void LeaderLease::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+void LeaderLease::Look() {
+  std::lock_guard lock(mutex_);
+  look_ = true;
+  changed_.notify_all();
+}
+
 bool LeaderLease::leading() const {
   std::lock_guard lock(mutex_);
   return leading_;
@@ -137,7 +143,9 @@ void LeaderLease::Run() {
     }
     if (step.kind == Kind::kWait) {
       std::unique_lock lock(mutex_);
-      if (clock_.WaitUntil(lock, changed_, step.until, [&] { return stop_; })) break;
+      clock_.WaitUntil(lock, changed_, step.until, [&] { return stop_ || look_; });
+      if (stop_) break;
+      if (std::exchange(look_, false)) candidate_.Look();
       continue;
     }
     {

@@ -57,6 +57,10 @@ class LeaderLease {
   // Shuts the fence and gives the lease back, so that the next leader need not wait. The caller has ended its writes.
   void Stop();
 
+  // The record may have changed: whoever does not lead looks at once. Called for each event of a watch, it makes the
+  // time until a silent leader is followed the lease's duration, without the time between two looks.
+  void Look();
+
   Fence& fence() { return fence_; }
   const std::string& identity() const { return options_.identity; }
   bool leading() const;
@@ -80,6 +84,7 @@ class LeaderLease {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;
+  bool look_ = false;
   bool leading_ = false;
   std::string holder_;
   LeaseCandidate candidate_;  // of the thread alone

@@ -193,6 +193,21 @@ TEST(LeaderLease, ASecondCandidateTakesOverWhenTheFirstIsSilent) {
   EXPECT_EQ(Text(server.lease(), "spec.holderIdentity"), "b");
 }
 
+TEST(LeaderLease, AStandbyThatIsToldLooksAtOnce) {
+  Server server;
+  SimulatedClock clock;
+  Candidate a(server, clock, "a");
+  a.lease->Start();
+  a.AwaitAcquired();
+  clock.AwaitWaiters(1);
+  Candidate b(server, clock, "b");
+  b.lease->Start();
+  clock.AwaitWaiters(2);
+  a.lease->Stop();
+  b.lease->Look();
+  b.AwaitAcquired();  // though the clock stands still
+}
+
 TEST(LeaderLeaseDeathTest, ALeaderThatIsStoppedIsKilledBeforeItWakes) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -145,6 +145,12 @@ void LeaseCandidate::Answer(absl::Duration sent, absl::Duration now, const absl:
   wait_until_ = leading_ && refused ? now : now + settings_.retry * (leading_ ? 1 : 1 + settings_.jitter * random_());
 }
 
+void LeaseCandidate::Look() {
+  if (leading_) return;
+  must_read_ = true;
+  wait_until_ = -absl::InfiniteDuration();
+}
+
 std::optional<LeaseCandidate::Step> LeaseCandidate::Release(absl::Duration now, absl::Time wall) {
   if (!Leading(now) || !lease_ || holder() != identity_) return std::nullopt;
   leading_ = false;

@@ -60,6 +60,8 @@ class LeaseCandidate {
   // The answer to the last step, a request that was sent at `sent` or later. NotFound, AlreadyExists and Aborted
   // (Conflict) are what the server said; any other error may mean that it took effect.
   void Answer(absl::Duration sent, absl::Duration now, const absl::StatusOr<Json>& answer);
+  // The record may have changed: without the lease, the next step is a look at it.
+  void Look();
   // An update that gives the lease back, for the time after the last write of the leader; nullopt: there is nothing to
   // give. No Next after it.
   std::optional<Step> Release(absl::Duration now, absl::Time wall);

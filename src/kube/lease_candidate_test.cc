@@ -127,6 +127,21 @@ TEST(LeaseCandidate, LooksAreJittered) {
   EXPECT_EQ(us.Next(At(0), kWall).until, At(2 * (1 + 1.2 * 0.5)));
 }
 
+TEST(LeaseCandidate, LooksAtOnceWhenToldAndOnlyWithoutTheLease) {
+  LeaseCandidate us = Candidate(0.5);
+  us.Next(At(0), kWall);
+  us.Answer(At(0), At(0), Record("other", 7));
+  EXPECT_EQ(us.Next(At(1), kWall).kind, Kind::kWait);
+  us.Look();
+  ASSERT_EQ(us.Next(At(1), kWall).kind, Kind::kRead);
+  us.Answer(At(1), At(1), Record("other", 8));
+  EXPECT_EQ(us.Next(At(15), kWall).kind, Kind::kWait) << "the change was seen at 1";
+
+  LeaseCandidate leader = Leader(At(0));
+  leader.Look();
+  EXPECT_EQ(leader.Next(At(1), kWall).kind, Kind::kWait);
+}
+
 TEST(LeaseCandidate, RenewsEveryRetryAndCountsFromTheSending) {
   LeaseCandidate us = Leader(At(0));
   EXPECT_EQ(us.Next(At(0), kWall).until, At(2));

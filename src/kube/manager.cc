@@ -75,6 +75,7 @@ struct Manager::State {
 
   std::unique_ptr<Client> lease_client;  // without the fence
   std::unique_ptr<LeaderLease> lease;    // null: no election
+  std::unique_ptr<Informer> lease_watch;
   std::unique_ptr<Client> client;
   std::unique_ptr<EventRecorder> events;
 
@@ -197,6 +198,13 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Make(ManagerOptions options) {
     if (!made.ok()) return made.status();
     s->lease = *std::move(made);
     identity = s->lease->identity();
+    s->lease_watch = std::make_unique<Informer>(
+        *s->lease_client, core::kLease,
+        InformerOptions{.ns = lease.ns, .field_selector = "metadata.name=" + lease.name, .clock = &s->clock});
+    auto look = [candidate = s->lease.get()] { candidate->Look(); };
+    s->lease_watch->AddHandler({.added = [look](const ObjectPtr&, bool) { look(); },
+                                .updated = [look](const ObjectPtr&, const ObjectPtr&) { look(); },
+                                .deleted = [look](const ObjectPtr&, bool) { look(); }});
     config.admit_write = [fence = &s->lease->fence()] { return fence->Admit(); };
   }
   s->config = std::make_shared<const Config>(std::move(config));
@@ -303,6 +311,7 @@ int Manager::Run() {
     s.acquired = true;
   } else if (!s.stop) {
     s.lease->Start();
+    s.lease_watch->Start();
   }
 
   // Starting waits for caches; a signal must not wait for that.
@@ -346,7 +355,10 @@ int Manager::Run() {
   if (starter.joinable()) starter.join();
   s.StopParts(/*needs_lease=*/true);
   s.events->Stop();
-  if (s.lease != nullptr) s.lease->Stop();
+  if (s.lease != nullptr) {
+    s.lease_watch->Stop();
+    s.lease->Stop();
+  }
   s.StopParts(/*needs_lease=*/false);
   for (State::Cached& cache : s.caches) cache.informer->Stop();
   if (s.webhook != nullptr) s.webhook->Stop();
