@@ -1,6 +1,12 @@
 #include "http/client.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -41,6 +47,33 @@ TEST_F(ClientTest, SendsWhatIsAskedAndReadsTheAnswer) {
   EXPECT_THAT(request, HasSubstr("\r\nX-Nothing:\r\n"));
   EXPECT_THAT(request, HasSubstr("\r\nContent-Length: 3\r\n"));
   EXPECT_THAT(request, testing::EndsWith(std::string("\r\n\r\n\0{}", 7)));
+}
+
+// The peer is slow; by the limit, a part of the request is still in the system's buffers on this side.
+TEST_F(ClientTest, WhatHasNotReachedThePeerByTheLimitNeverDoes) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  auto response = client_.Call({.method = "POST",
+                                .url = absl::StrCat("http://127.0.0.1:", ntohs(address.sin_port), "/"),
+                                .body = std::string(64 << 20, 'x'),
+                                .total_limit = absl::Milliseconds(200)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(response.status())) << response.status();
+  const int connection = accept(listener, nullptr, nullptr);
+  ASSERT_GE(connection, 0);
+  static char bytes[1 << 16];
+  ssize_t count;
+  while ((count = recv(connection, bytes, sizeof(bytes), 0)) > 0) {
+  }
+  EXPECT_EQ(count, -1) << "an orderly end comes after all that was in the buffers";
+  EXPECT_EQ(errno, ECONNRESET);
+  close(connection);
+  close(listener);
 }
 
 TEST_F(ClientTest, BodiesGoWithTheirMethodsOnly) {
