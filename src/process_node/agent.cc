@@ -263,7 +263,7 @@ absl::Status AgentImpl::Init() {
 
   KubeletSource source;
   source.shim = options_.shim;
-  source.client_name = options_.client_name;
+  source.client_names = options_.client_names;
   const auto worker_of = [this](const kube::Key& pod) -> PodWorker* {
     const auto uid = uid_of_.find(pod);
     const auto worker = uid == uid_of_.end() ? workers_.end() : workers_.find(uid->second);

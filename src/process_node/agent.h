@@ -21,10 +21,11 @@ struct AgentOptions {
   std::vector<std::string> nodes = {};
   std::string gpus = {};  // of each node, as TF_SIM_GPUS takes them; "": none
   std::string tls_certificate = {}, tls_key = {}, client_ca = {};
-  std::string client_name = "kube-apiserver-kubelet-client";  // common name that may call; "": any that the CA signed
-  std::vector<std::string> images = {};                       // rules NAME=FOLDER
-  std::string status_file = {};  // written when the nodes are registered and the server listens
-  std::string shim = {};         // "": beside this program
+  // Common names of those who may call; none: whoever has a certificate of the CA.
+  std::vector<std::string> client_names = {"kube-apiserver-kubelet-client", "kube-apiserver"};
+  std::vector<std::string> images = {};  // rules NAME=FOLDER
+  std::string status_file = {};          // written when the nodes are registered and the server listens
+  std::string shim = {};                 // "": beside this program
   uint16_t port = 0;
   int64_t pods_per_node = 110;
   int64_t cpu_millis = 0;    // of each node; 0: the machine's

@@ -4,6 +4,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -11,6 +12,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "process_node/log_files.h"
@@ -106,11 +108,12 @@ void Serve(const http::ServerRequest& request, http::ResponseWriter& response, c
   const std::vector<std::string> parts = absl::StrSplit(request.path, '/', absl::SkipEmpty());
   const auto not_found = [&](const std::string& message) { response.Send(404, kText, message + "\n").IgnoreError(); };
   if (parts.size() == 1 && parts[0] == "healthz") return response.Send(200, kText, "ok").IgnoreError();
-  if (!source.client_name.empty() && request.peer_common_name != source.client_name) {
+  const std::vector<std::string>& names = source.client_names;
+  if (!names.empty() && std::find(names.begin(), names.end(), request.peer_common_name) == names.end()) {
     response
         .Send(403, kText,
-              absl::StrCat("only ", source.client_name, " may call a process node, not \"", request.peer_common_name,
-                           "\"\n"))
+              absl::StrCat("only ", absl::StrJoin(names, " and "), " may call a process node, not \"",
+                           request.peer_common_name, "\"\n"))
         .IgnoreError();
     return;
   }

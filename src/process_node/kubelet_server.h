@@ -29,7 +29,7 @@ struct KubeletSource {
   std::function<std::optional<std::string>(const kube::Key& pod)> address = {};  // of a pod that runs here
   std::function<std::vector<kube::ObjectPtr>()> pods = {};
   std::string shim = {};
-  std::string client_name = {};  // common name of the one that may call; "": anybody with a verified certificate
+  std::vector<std::string> client_names = {};  // common names that may call; none: any verified certificate
 };
 
 http::Handler KubeletHandler(KubeletSource source);

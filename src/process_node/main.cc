@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   needed.push_back(app.add_option("--tls-key", options.tls_key, "Its key, PEM"));
   needed.push_back(
       app.add_option("--client-ca", options.client_ca, "CA of the certificate with which the API server calls"));
-  app.add_option("--client-name", options.client_name, "Common name in that certificate; empty: any")
+  app.add_option("--client-name", options.client_names, "Common name in that certificate; may be given several times")
       ->capture_default_str();
   app.add_option("--port", options.port, "Port on 127.0.0.1 that the API server calls; 0: a free one")
       ->capture_default_str();
