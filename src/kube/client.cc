@@ -16,6 +16,7 @@
 #include "kube/credentials.h"
 #include "kube/error.h"
 #include "kube/parse_briefly.h"
+#include "kube/trim.h"
 #include "kube/watch_parser.h"
 
 namespace tf::kube {
@@ -325,7 +326,7 @@ absl::StatusOr<ListPage> Client::ListOnePage(const Resource& resource, std::stri
       // Items of typed lists have neither.
       item.get_object().emplace("apiVersion", api_version);
       item.get_object().emplace("kind", kind);
-      page.items.push_back(Compact(item));
+      page.items.push_back(options.keep != nullptr ? (*options.keep)(item) : Compact(item));
     }
     return absl::OkStatus();
   });
@@ -377,7 +378,7 @@ absl::Status Client::Watch(const Resource& resource, std::string_view ns, const 
     query.Add("sendInitialEvents", true);
     query.Add("resourceVersionMatch", "NotOlderThan");
   }
-  WatchParser parser(sink);
+  WatchParser parser(sink, options.keep);
   const std::function<bool(std::string_view)> feed = [&](std::string_view bytes) { return parser.Feed(bytes); };
   absl::StatusOr<http::ClientResponse> response = state_->Call(
       {.target = *path + query.text(),

@@ -21,6 +21,7 @@
 namespace tf::kube {
 
 struct Config;  // config.h
+class Trim;     // trim.h
 
 struct CallOptions {
   absl::Duration limit = absl::Seconds(30);
@@ -34,7 +35,8 @@ struct ListOptions : CallOptions {
   std::string resource_version_match = {};  // "Exact" or "NotOlderThan"
   int64_t page_size = 500;                  // ListPage: objects an answer; 0: all. List reads all pages.
   std::string continue_token = {};
-  bool metadata_only = false;  // PartialObjectMetadata
+  bool metadata_only = false;             // PartialObjectMetadata
+  std::shared_ptr<const Trim> keep = {};  // what of each object; null: all
 };
 
 struct ListPage {
@@ -52,6 +54,7 @@ struct WatchOptions : CallOptions {  // `limit` is the time until the first byte
   bool bookmarks = true;
   bool send_initial_events = false;  // WatchList; with resourceVersionMatch=NotOlderThan
   bool metadata_only = false;
+  std::shared_ptr<const Trim> keep = {};  // what of each object; null: all. Bookmarks come whole.
 };
 
 struct WatchEvent {

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -47,7 +48,7 @@ struct Informer::State {
         resource(std::move(resource)),
         options(std::move(options)),
         clock(this->options.clock != nullptr ? *this->options.clock : RealClock()),
-        trim(this->options.keep),
+        trim(this->options.keep.empty() ? nullptr : std::make_shared<const Trim>(this->options.keep)),
         store(this->options.indexes),
         reflector(this->options.reflector, std::random_device()()) {}
 
@@ -67,7 +68,7 @@ struct Informer::State {
   const Resource resource;
   const InformerOptions options;
   Clock& clock;
-  const Trim trim;
+  const std::shared_ptr<const Trim> trim;  // null: all is kept
   Store store;
   Reflector reflector;
   absl::flat_hash_map<Key, ObjectPtr> side;  // of a WatchList that has not told all yet
@@ -118,6 +119,7 @@ absl::Status Informer::State::List(const Reflector::Step& step) {
   list.label_selector = options.label_selector;
   list.field_selector = options.field_selector;
   list.metadata_only = options.metadata_only;
+  list.keep = trim;
   list.resource_version = step.resource_version;
   // Pages of a given version would be read from the server's store; whole, it comes from the server's memory.
   if (!step.resource_version.empty() && step.resource_version != "0") list.page_size = 0;
@@ -126,10 +128,7 @@ absl::Status Informer::State::List(const Reflector::Step& step) {
   while (true) {
     absl::StatusOr<ListPage> page = client.ListOnePage(resource, options.ns, list);
     if (!page.ok()) return page.status();
-    for (ObjectPtr& object : page->items) {
-      objects.push_back(trim(object));
-      object.reset();
-    }
+    std::move(page->items.begin(), page->items.end(), std::back_inserter(objects));
     if (version.empty()) version = page->resource_version;
     if (page->continue_token.empty()) break;
     if (page->continue_token == list.continue_token) {
@@ -147,6 +146,7 @@ absl::Status Informer::State::Watch(const Reflector::Step& step) {
   watch.label_selector = options.label_selector;
   watch.field_selector = options.field_selector;
   watch.metadata_only = options.metadata_only;
+  watch.keep = trim;
   watch.resource_version = step.resource_version;
   watch.server_timeout = step.server_timeout;
   watch.silence_limit = step.silence_limit;
@@ -174,14 +174,12 @@ bool Informer::State::Take(const Reflector::Step& step, WatchEvent event, absl::
     status = Fill(step, std::move(objects), ResourceVersion(*event.object));
     return status.ok();
   }
-  ObjectPtr object = trim(event.object);
-  event.object.reset();
   if (reflector.filled()) {
-    Apply(event.type, std::move(object));
+    Apply(event.type, std::move(event.object));
   } else if (event.type == WatchEvent::Type::kDeleted) {
-    side.erase(KeyOf(*object));
+    side.erase(KeyOf(*event.object));
   } else {
-    side[KeyOf(*object)] = std::move(object);
+    side[KeyOf(*event.object)] = std::move(event.object);
   }
   return true;
 }

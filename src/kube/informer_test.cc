@@ -530,7 +530,7 @@ TEST_F(InformerTest, BytesMayComeInAnyPieces) {
                            Event("DELETED", Pod("a", 12));
   for (size_t piece = 1; piece <= 5; ++piece) {
     Told told;
-    api_.Then([&](const ScriptedRequest&, Answer& answer) {
+    api_.Then([text, piece](const ScriptedRequest&, Answer& answer) {
       answer.Begin();
       for (size_t at = 0; at < text.size(); at += piece) answer.Chunk(text.substr(at, piece));
       answer.Hold();

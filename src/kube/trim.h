@@ -5,11 +5,13 @@
 // .namespace, .uid and .resourceVersion are always kept. Immutable, hence thread-safe.
 #pragma once
 
-#include <map>
-#include <memory>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "kube/object.h"
 
 namespace tf::kube {
@@ -19,17 +21,27 @@ class Trim {
   // No paths: all of an object is kept.
   explicit Trim(const std::vector<std::string>& paths);
 
-  ObjectPtr operator()(const ObjectPtr& object) const;
+  ObjectPtr operator()(const Json& object) const;
+
+  // Parses the event of a watch, {"type":…,"object":…}, and makes no more of it than its type and what is kept of the
+  // object: the rest is only checked to be JSON. Otherwise as ParseBriefly.
+  absl::Status ParseEvent(std::string_view text, const std::function<absl::Status(Json& event)>& use) const;
 
  private:
   struct Node {
-    bool whole = false;  // all below is kept
-    std::map<std::string, Node, std::less<>> children = {};
+    bool whole = false;                                       // all below is kept
+    std::vector<std::pair<std::string, Node>> children = {};  // a few: looked through faster than looked up
+
+    const Node* Find(std::string_view key) const;
+    Node& Make(std::string_view key);
   };
+  class Handler;
+  struct Scratch;
 
   static Json Copy(const Json& value, const Node& node, const boost::json::storage_ptr& storage);
 
   Node root_;
+  Node event_;
 };
 
 }  // namespace tf::kube

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kube/error.h"
 #include "kube/parse_briefly.h"
+#include "kube/trim.h"
 
 namespace tf::kube {
 namespace {
@@ -65,28 +66,39 @@ absl::Status WatchParser::Finish() {
   return status_;
 }
 
-bool WatchParser::Event(std::string_view line) {
-  if (line.find_first_not_of(" \t\r") == line.npos) return true;
-  std::optional<WatchEvent> event;
-  absl::Status parsed = ParseBriefly(line, [&](Json& value) {
+absl::Status WatchParser::Read(std::string_view line, const Trim* keep, std::optional<WatchEvent>& event) {
+  bool whole = false;  // is wanted after all
+  const auto use = [&](Json& value) {
     const std::string_view type = Text(value, "type");
     const Json* object = Field(value, "object");
     if (object == nullptr || !object->is_object()) {
       return absl::DataLossError(
           absl::StrCat("an event of the watch has no object: ", std::string(line.substr(0, 200))));
     }
+    const std::optional<WatchEvent::Type> known = TypeOf(type);
+    if (keep != nullptr && (type == "ERROR" || known == WatchEvent::Type::kBookmark)) {
+      whole = true;
+      return absl::OkStatus();
+    }
     if (type == "ERROR") {
       return StatusFromBody(static_cast<int>(Number(*object, "code")), boost::json::serialize(*object),
                             absl::ZeroDuration());
     }
-    std::optional<WatchEvent::Type> known = TypeOf(type);
     if (!known.has_value()) {
       return absl::DataLossError(
           absl::StrCat("an event of the watch is of the unknown type \"", std::string(type.substr(0, 50)), "\""));
     }
     event = WatchEvent{*known, Compact(*object)};
     return absl::OkStatus();
-  });
+  };
+  const absl::Status status = keep == nullptr ? ParseBriefly(line, use) : keep->ParseEvent(line, use);
+  return whole ? Read(line, nullptr, event) : status;
+}
+
+bool WatchParser::Event(std::string_view line) {
+  if (line.find_first_not_of(" \t\r") == line.npos) return true;
+  std::optional<WatchEvent> event;
+  absl::Status parsed = Read(line, keep_.get(), event);
   if (absl::IsInvalidArgument(parsed) && !DetailsOf(parsed).has_value()) {
     parsed = absl::DataLossError(absl::StrCat("an event of the watch is ", parsed.message()));
   }

@@ -6,8 +6,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "kube/client.h"
@@ -19,7 +22,8 @@ class WatchParser {
   static constexpr size_t kMaxEvent = 64 << 20;  // bytes
 
   // Events that are complete go to `sink`, which returns false to stop.
-  explicit WatchParser(std::function<bool(WatchEvent)> sink) : sink_(std::move(sink)) {}
+  explicit WatchParser(std::function<bool(WatchEvent)> sink, std::shared_ptr<const Trim> keep = nullptr)
+      : sink_(std::move(sink)), keep_(std::move(keep)) {}
 
   // False: nothing more is wanted, because `sink` stopped or because of status().
   bool Feed(std::string_view bytes);
@@ -32,8 +36,10 @@ class WatchParser {
 
  private:
   bool Event(std::string_view line);
+  absl::Status Read(std::string_view line, const Trim* keep, std::optional<WatchEvent>& event);
 
   std::function<bool(WatchEvent)> sink_;
+  std::shared_ptr<const Trim> keep_;
   std::string partial_;
   absl::Status status_;
 };

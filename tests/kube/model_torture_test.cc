@@ -1,9 +1,11 @@
 // The informer under random faults, against a server in memory that forgets what it is told to forget. `--events N`:
-// so many writes in each test (the default is made for every build; tens of thousands of events a second).
+// so many writes in each test (the default is made for every build). `--between N`: about so many events between
+// faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -17,10 +19,11 @@
 namespace tf::testing {
 namespace {
 
-constexpr uint64_t kAhead = 100;  // writes that the informer has not told of yet
+constexpr uint64_t kAhead = 100;  // writes that the informer has not told of yet; more where faults are rarer
 
 int64_t writes = 4000;
 uint64_t seed = 1;
+int between = 0;  // events between two faults; 0: as many as the mode has
 
 struct Mode {
   const char* name;
@@ -39,12 +42,15 @@ TEST_P(ModelTorture, NothingIsLostDoubledOrOutOfTime) {
   for (int i = 0; i < 100; ++i) server.Put("ns", absl::StrCat("o", i), R"("data":{"text":"ä🚀"})");
   const uint64_t first = server.version();
 
-  FaultProxy proxy(
-      {.server_port = server.server().port(),
-       .server_tls = false,
-       .tls = mode.tls,
-       .plan = RandomFaults({.seed = seed, .events_between = mode.forget ? 60 : 200, .forget = mode.forget}),
-       .capture_lists = mode.forget});
+  FaultProxy proxy({.server_port = server.server().port(),
+                    .server_tls = false,
+                    .tls = mode.tls,
+                    .plan = RandomFaults({.seed = seed,
+                                          .events_between = between > 0   ? between
+                                                            : mode.forget ? 60
+                                                                          : 200,
+                                          .forget = mode.forget}),
+                    .capture_lists = mode.forget});
   kube::Client client(
       std::make_shared<const kube::Config>(kube::Config{.server = proxy.url(), .ca_pem = proxy.server().ca_pem()}),
       "test");
@@ -62,7 +68,9 @@ TEST_P(ModelTorture, NothingIsLostDoubledOrOutOfTime) {
     }
     // Not so far ahead that few watches would see it all.
     if (i % 100 == 99) {
-      ASSERT_TRUE(witness.AwaitVersion(server.version() - kAhead, absl::Minutes(2))) << informer.stats().last_error;
+      ASSERT_TRUE(witness.AwaitVersion(server.version() - std::max<uint64_t>(kAhead, static_cast<uint64_t>(between)),
+                                       absl::Minutes(2)))
+          << informer.stats().last_error;
     }
   }
   proxy.Calm();
@@ -114,6 +122,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--events") == 0) tf::testing::writes = std::atoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--between") == 0) tf::testing::between = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) tf::testing::seed = std::strtoull(argv[i + 1], nullptr, 10);
   }
   // Hundreds of failures are the point.
