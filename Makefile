@@ -39,6 +39,7 @@ sanitize: setup  ## unit tests under ASan+UBSan and under TSan
 
 bench: build     ## one table of figures, both sides of each ratio in one run
 	@tools/bench
+	@bench/kube/compare
 
 soak: build      ## 200 concurrent clients on one worker for 5 minutes, under TSan and under ASan
 	@tools/soak
