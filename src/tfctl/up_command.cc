@@ -136,7 +136,9 @@ int Background(std::vector<std::string> argv, const std::string& data_dir) {
 int Up(UpOptions options) {
   std::error_code failed;
   options.data_dir = std::filesystem::absolute(options.data_dir, failed).lexically_normal().string();
-  if (standalone::OwnerOf(options.data_dir).ok()) return Follow(options);
+  const absl::StatusOr<standalone::ProcessRecord> owner = standalone::OwnerOf(options.data_dir);
+  // One that was killed just now looks alive for a moment.
+  if (owner.ok() && !standalone::AwaitEnd(*owner, kPoll)) return Follow(options);
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
   std::vector<std::string> argv = Command(options, (self.parent_path() / "tensor-fusion-standalone").string());
   return options.foreground ? Foreground(std::move(argv)) : Background(std::move(argv), options.data_dir);

@@ -166,7 +166,7 @@ class Standalone(unittest.TestCase):
         status = cluster.status()
         for pid in [part["pid"] for part in status["parts"]] + [status["pid"]]:
             os.kill(pid, signal.SIGKILL)
-        cluster.up("--nodes", "0")
+        self.assertNotIn("already", cluster.up("--nodes", "0").stderr)
         self.assertEqual(self.value(cluster, "kept"), "over it all")
 
     def pod_processes(self, cluster):
