@@ -68,8 +68,8 @@ TEST_P(ModelTorture, NothingIsLostDoubledOrOutOfTime) {
     }
     // Not so far ahead that few watches would see it all.
     if (i % 100 == 99) {
-      ASSERT_TRUE(witness.AwaitVersion(server.version() - std::max<uint64_t>(kAhead, static_cast<uint64_t>(between)),
-                                       absl::Minutes(2)))
+      const uint64_t ahead = std::max<uint64_t>(kAhead, static_cast<uint64_t>(between));
+      ASSERT_TRUE(witness.AwaitVersion(server.version() - std::min(server.version(), ahead), absl::Minutes(2)))
           << informer.stats().last_error;
     }
   }
