@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,10 +77,13 @@ TEST_F(ClientTest, WhatHasNotReachedThePeerByTheLimitNeverDoes) {
   close(listener);
 }
 
-TEST_F(ClientTest, BodiesGoWithTheirMethodsOnly) {
+TEST_F(ClientTest, BodiesAndTheirLengths) {
   std::string request;
   ScriptedPeer peer([&](int, ScriptedConnection& connection) {
-    while (!(request = connection.ReadRequest()).empty()) connection.Answer(200, "");
+    for (std::string next; !(next = connection.ReadRequest()).empty();) {
+      request = next;
+      connection.Answer(200, "");
+    }
   });
   struct Row {
     std::string method, body, length;
@@ -90,10 +94,40 @@ TEST_F(ClientTest, BodiesGoWithTheirMethodsOnly) {
                                          {"PUT", "", "0"},
                                          {"PATCH", "[]", "2"},
                                          {"DELETE", "{}", "2"}}) {
-    std::string seen;
     auto response = client_.Call({.method = row.method, .url = peer.url(), .body = row.body});
     ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_THAT(request, testing::StartsWith(row.method + " / HTTP/1.1\r\n"));
+    EXPECT_THAT(request, testing::EndsWith("\r\n\r\n" + row.body));
+    EXPECT_EQ(absl::StrContains(request, "Content-Length"), !row.length.empty()) << request;
+    EXPECT_TRUE(row.length.empty() || absl::StrContains(request, "Content-Length: " + row.length + "\r\n")) << request;
+    EXPECT_FALSE(absl::StrContains(request, "Content-Type")) << request;
   }
+}
+
+// The proxy that is named, and none that the environment names.
+TEST_F(ClientTest, Proxy) {
+  std::string request;
+  ScriptedPeer proxy([&](int, ScriptedConnection& connection) {
+    request = connection.ReadRequest();
+    connection.Answer(200, "by proxy");
+  });
+  Client through(TlsSettings{}, proxy.url(), "test/1");
+  auto response = through.Call({.url = "http://server.invalid/x"});
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->body, "by proxy");
+  EXPECT_THAT(request, testing::StartsWith("GET http://server.invalid/x HTTP/1.1\r\n"));
+  EXPECT_FALSE(through.Call({.url = "https://server.invalid/x", .total_limit = absl::Seconds(5)}).ok());
+  EXPECT_THAT(request, testing::StartsWith("CONNECT server.invalid:443 HTTP/1.1\r\n"));
+
+  setenv("http_proxy", proxy.url().c_str(), 1);
+  ScriptedPeer direct([&](int, ScriptedConnection& connection) {
+    connection.ReadRequest();
+    connection.Answer(200, "direct");
+  });
+  response = client_.Call({.url = direct.url()});
+  unsetenv("http_proxy");
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->body, "direct");
 }
 
 TEST_F(ClientTest, AnyStatusIsAnAnswer) {

@@ -41,6 +41,8 @@ class TlsTest : public testing::Test {
     options.header_limit = absl::Seconds(5);
     options.tls = [this]() -> absl::StatusOr<ServerTls> {
       std::lock_guard lock(mutex_);
+      // A Status of its own: what several share is counted by the library, where ThreadSanitizer cannot look.
+      if (!tls_.ok()) return absl::Status(tls_.status().code(), tls_.status().message());
       return tls_;
     };
     auto server = Server::Start(std::move(options), std::move(handler));

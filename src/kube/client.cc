@@ -359,6 +359,9 @@ absl::StatusOr<ListPage> Client::List(const Resource& resource, std::string_view
                        std::make_move_iterator(page->items.end()));
     }
     if (page->continue_token.empty()) return all;
+    if (page->continue_token == ask.continue_token) {
+      return absl::DataLossError("the server continues a list with the page that it has just given");
+    }
     ask.continue_token = std::move(page->continue_token);
   }
 }

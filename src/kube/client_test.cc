@@ -264,6 +264,12 @@ TEST_F(ClientTest, PagesThatExpire) {
   EXPECT_EQ(failures, 98);
 }
 
+TEST_F(ClientTest, PagesThatLeadNowhere) {
+  StartWith(200, Page(0, 1, "again"));
+  EXPECT_TRUE(absl::IsDataLoss(client_->List(kWidget, "n").status()));
+  EXPECT_EQ(Asked(), 2);
+}
+
 TEST_F(ClientTest, ErrorsOfTheServer) {
   StartWith(404, StatusJson(404, "NotFound"));
   absl::Status status = client_->Get(kWidget, {"n", "a"}).status();

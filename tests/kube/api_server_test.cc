@@ -347,6 +347,7 @@ TEST_F(ApiServer, SubresourcesOfADeployment) {
   ASSERT_TRUE(scale.ok()) << scale.status();
   EXPECT_EQ(Text(*scale, "kind"), "Scale");
   EnsureField(*scale, "spec.replicas") = 2;
+  scale->at("metadata").as_object().erase("resourceVersion");  // the deployment controller writes to it too
   scale = client_.UpdateSubresource(core::kDeployment, {ns_, "a"}, "scale", *scale);
   ASSERT_TRUE(scale.ok()) << scale.status();
   EXPECT_EQ(Number(*client_.Get(core::kDeployment, {ns_, "a"}), "spec.replicas"), 2);
