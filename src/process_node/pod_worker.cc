@@ -850,10 +850,11 @@ void PodWorker::DeleteObject() {
   if (deleting_ || gone_) return;
   deleting_ = true;
   PodHost* host = &host_;
-  host_.pool->Run([this, host, alive = alive_, key = kube::KeyOf(*pod_)] {
+  // What runs in the pool touches nothing of this worker, which may be gone by then.
+  host_.pool->Run([this, host, alive = alive_, key = kube::KeyOf(*pod_), uid = uid_] {
     kube::DeleteOptions options;
     options.grace_period_seconds = 0;
-    options.uid = uid_;
+    options.uid = uid;
     options.cancel = host->cancel;
     const absl::Status status = host->client->Delete(kPods, key, options);
     host->loop->Post([this, alive, status] {
