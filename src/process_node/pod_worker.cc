@@ -212,10 +212,11 @@ void PodWorker::Adopt() {
     terminal_ = true;
     return;
   }
-  if (absl::StatusOr<std::string> address = ReadFile(absl::StrCat(folder_, "/address"), 64);
-      address.ok() && host_.addresses->Keep(node_.index, *address)) {
-    address_ = *address;
-  }
+  // A pod that has ended gave its address back, and what it became may not have reached the server: it keeps the
+  // address that is known of it there.
+  absl::StatusOr<std::string> address = ReadFile(absl::StrCat(folder_, "/address"), 64);
+  const std::string known = address.ok() ? *address : std::string(Text(*pod_, "status.podIP"));
+  if (!known.empty() && host_.addresses->Keep(node_.index, known)) address_ = known;
   if (!any) return;
   const bool prepared = !address_.empty() || machine_.spec().host_network;
   std::string ip = machine_.spec().host_network ? node_.facts.ip : address_;
@@ -811,6 +812,11 @@ void PodWorker::Sync() {
   JsonObject status = machine_.Status(Time());
   status["hostIP"] = node_.facts.ip;
   status["hostIPs"] = JsonArray{JsonObject{{"ip", node_.facts.ip}}};
+  // A strategic patch would add to these lists what is not in them yet.
+  for (const char* list : {"hostIPs", "podIPs"}) {
+    if (Json* ips = status.if_contains(list))
+      ips->as_array().insert(ips->as_array().begin(), JsonObject{{"$patch", "replace"}});
+  }
   if (const Json* generation = Field(*pod_, "metadata.generation")) status["observedGeneration"] = *generation;
   std::string text = boost::json::serialize(status);
   if (text == last_status_) {

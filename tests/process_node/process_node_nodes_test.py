@@ -462,6 +462,30 @@ class ProcessNode(unittest.TestCase):
         cluster.kubectl("delete", "deployment", "stay", "--cascade=foreground", "--timeout=60s")
         await_value(lambda: not any(processes(uid) for uid in uids), 60, "processes are left")
 
+    def test_an_end_that_the_server_never_heard_of_is_told_by_the_next_agent(self):
+        # The address that a new agent would give first is free by then, and not the one of this pod.
+        self.make(pod("first", shell("exec sleep 1000"), nodeName="node-0", terminationGracePeriodSeconds=0))
+        self.await_ready("first")
+        self.make(pod("silent", shell("exec sleep 1000"), nodeName="node-0", restartPolicy="Never"))
+        found = self.await_ready("silent")
+        cluster.kubectl("delete", "pod", "first", "--timeout=60s")
+        uid, address = found["metadata"]["uid"], found["status"]["podIP"]
+        given_back = os.path.join(cluster.folder, "nodes", "pods", uid, "address")
+        self.assertTrue(os.path.exists(given_back))
+        server = cluster.parts()["kube-apiserver"]["pid"]
+        agent = cluster.parts()["process-node"]["pid"]
+        os.kill(server, signal.SIGSTOP)
+        try:
+            for pid in processes(uid):
+                if not os.readlink(f"/proc/{pid}/exe").endswith("process-shim"):
+                    os.kill(pid, signal.SIGKILL)
+            await_value(lambda: not os.path.exists(given_back), 60, "its address is not given back")
+            os.kill(agent, signal.SIGKILL)
+        finally:
+            os.kill(server, signal.SIGKILL)  # with what it was sent meanwhile; it is started again
+        self.assertEqual(self.await_phase("silent", "Failed")["status"]["podIP"], address)
+        self.assertEqual(self.status("silent")["state"]["terminated"]["exitCode"], 137)
+
     def test_killed_shim_takes_its_container_along(self):
         self.make(pod("bare", shell("sleep 1000 & sleep 1001")))
         uid = self.await_ready("bare")["metadata"]["uid"]
