@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 
 namespace tf {
@@ -64,33 +63,43 @@ bool SimulatedClock::WaitUntil(std::unique_lock<std::mutex>& lock, std::conditio
     waiters_.push_back(&waiter);
     waiting_.notify_all();
   }
-  absl::Cleanup leave = [&] {
-    std::lock_guard own(mutex_);
-    std::erase(waiters_, &waiter);
-  };
-  while (!done()) {
-    if (Monotonic() >= deadline) return false;
-    changed.wait(lock);
+  while (true) {
+    bool result;
+    while (!(result = done()) && Monotonic() < deadline) changed.wait(lock);
+    std::unique_lock own(mutex_);
+    if (waiter.being_woken == 0) {
+      std::erase(waiters_, &waiter);
+      return result;
+    }
+    // Advance is about to use the caller's mutex, which may not outlive this call: let it, then look again.
+    lock.unlock();
+    woken_.wait(own, [&] { return waiter.being_woken == 0; });
+    own.unlock();
+    lock.lock();
   }
-  return true;
 }
 
 void SimulatedClock::Advance(absl::Duration by) {
-  std::vector<Waiter> due;
+  std::vector<Waiter*> due;
   {
     std::lock_guard lock(mutex_);
     now_ += by;
     monotonic_ += by;
-    for (const Waiter* waiter : waiters_) {
-      if (waiter->deadline <= monotonic_) due.push_back(*waiter);
+    for (Waiter* waiter : waiters_) {
+      if (waiter->deadline > monotonic_) continue;
+      ++waiter->being_woken;
+      due.push_back(waiter);
     }
   }
-  for (const Waiter& waiter : due) {
+  for (Waiter* waiter : due) {
     // Holding its mutex for a moment: the waiter is either before its look at the time or asleep, not between the two.
     {
-      std::lock_guard lock(*waiter.mutex);
+      std::lock_guard lock(*waiter->mutex);
     }
-    waiter.changed->notify_all();
+    waiter->changed->notify_all();
+    std::lock_guard lock(mutex_);
+    --waiter->being_woken;
+    woken_.notify_all();
   }
 }
 

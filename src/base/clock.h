@@ -51,13 +51,15 @@ class SimulatedClock final : public Clock {
     std::mutex* mutex;
     std::condition_variable* changed;
     absl::Duration deadline;
+    int being_woken = 0;  // by so many calls of Advance; its thread stays in WaitUntil until it is over
   };
 
   mutable std::mutex mutex_;
   mutable std::condition_variable waiting_;
+  std::condition_variable woken_;
   absl::Time now_;
   absl::Duration monotonic_ = absl::ZeroDuration();
-  std::vector<const Waiter*> waiters_;
+  std::vector<Waiter*> waiters_;
 };
 
 }  // namespace tf

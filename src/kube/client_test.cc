@@ -411,8 +411,14 @@ TEST_F(ClientTest, Watch) {
 }
 
 TEST_F(ClientTest, WatchesThatEndBadly) {
-  std::string how;
+  std::mutex mutex;
+  std::string next;
   Start([&](const http::ServerRequest&, http::ResponseWriter& writer) {
+    std::string how;
+    {
+      std::lock_guard lock(mutex);
+      how = next;
+    }
     if (how == "refused") {
       writer.Send(410, "", StatusJson(410, "Expired")).IgnoreError();
       return;
@@ -430,7 +436,10 @@ TEST_F(ClientTest, WatchesThatEndBadly) {
     }
   });
   auto watch = [&](std::string way) {
-    how = std::move(way);
+    {
+      std::lock_guard lock(mutex);
+      next = std::move(way);
+    }
     WatchOptions options;
     options.silence_limit = absl::Milliseconds(100);
     return client_->Watch(kWidget, "n", options, [](WatchEvent) { return true; });
