@@ -6,7 +6,7 @@
 // happens next:
 //
 //   Result{}                 done; the next change wakes it
-//   Result{.requeue_after}   done for now; called again after that time
+//   Result{.requeue_after}   done; called again once that time has passed
 //   an error                 called again, later with each failure in a row
 //   Terminal(error)          counted, and not called again before the next change: more tries would not help
 //   an exception             as an error, and counted as a panic

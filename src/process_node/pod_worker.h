@@ -5,7 +5,7 @@
 //
 //   pods/UID/address                     the pod's loopback address
 //   pods/UID/volumes/NAME/               what is mounted
-//   pods/UID/containers/NAME/work/       the container's home and, without workingDir, where it starts
+//   pods/UID/containers/NAME/work        the container's home and, without workingDir, where it starts
 //   pods/UID/containers/NAME/termination-log
 //   pods/UID/containers/NAME/ATTEMPT/    one run: see shim/main.cc; `backoff`: seconds to wait after its end
 #pragma once
