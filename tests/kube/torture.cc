@@ -130,9 +130,10 @@ std::function<Fault(const ScriptedRequest&, int)> RandomFaults(FaultMix mix) {
       default:
         break;
     }
-    const int events = 1 + upto(2 * mix.events_between);
-    // Every watch ends some time, the slow ones sooner.
-    fault.end_after_events = fault.piece > 0 && fault.piece < 8 ? 1 + events / 10 : 2 * events;
+    // However rare faults are, a slow watch is a short one: it takes milliseconds an event.
+    const bool slow = (fault.piece > 0 && fault.piece < 200) || fault.pause > absl::ZeroDuration();
+    const int events = 1 + upto(slow ? std::min(2 * mix.events_between, 40) : 2 * mix.events_between);
+    fault.end_after_events = 2 * events;  // every watch ends some time
     if (!request.IsWatch()) {
       switch (upto(mix.forget ? 8 : 6)) {
         case 0:
