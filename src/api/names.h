@@ -1,0 +1,34 @@
+// Labels, annotations and names that several programs write or read. They are the public interface, as upstream
+// TensorFusion has them; those that are ours alone say so.
+#pragma once
+
+namespace tf::api {
+
+// Labels.
+inline constexpr char kComponentLabel[] = "tensor-fusion.ai/component";     // the values are below
+inline constexpr char kManagedByLabel[] = "tensor-fusion.ai/managed-by";    // of a pool: its cluster; of a GPUNode: its
+                                                                            // pool; of a GPU: its GPUNode
+inline constexpr char kPoolLabel[] = "tensor-fusion.ai/gpupool";            // the pool's name
+inline constexpr char kPoolLabelPrefix[] = "tensor-fusion.ai/pool-";        // + the pool's name, "true"
+inline constexpr char kVendorLabel[] = "tensor-fusion.ai/hardware-vendor";  // of nodes and GPUNodes
+inline constexpr char kWorkloadLabel[] = "tensor-fusion.ai/workload";       // of a worker pod: the TensorFusionWorkload
+inline constexpr char kRevisionLabel[] = "tensor-fusion.ai/pod-template-hash";  // the revision that a pod runs
+inline constexpr char kEnabledLabel[] = "tensor-fusion.ai/enabled";             // "true": a pod that wants a vGPU
+
+// Annotations.
+inline constexpr char kDefaultPoolAnnotation[] = "tensor-fusion.ai/is-default-pool";   // "true" or "false"
+inline constexpr char kGpuMissingAnnotation[] = "tensor-fusion.ai/gpu-missing-since";  // of a GPU, RFC 3339
+
+inline constexpr char kFinalizer[] = "tensor-fusion.ai/finalizer";
+
+// Values of kComponentLabel.
+inline constexpr char kHypervisorComponent[] = "hypervisor";
+inline constexpr char kWorkerComponent[] = "worker";
+inline constexpr char kClientComponent[] = "client";
+inline constexpr char kOperatorComponent[] = "operator";
+
+inline constexpr char kWorkerContainer[] = "tensorfusion-worker";
+inline constexpr char kHypervisorContainer[] = "tensorfusion-hypervisor";
+inline constexpr char kSystemNamespace[] = "tensor-fusion-sys";  // unless OPERATOR_NAMESPACE says otherwise
+
+}  // namespace tf::api
