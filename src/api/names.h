@@ -14,10 +14,16 @@ inline constexpr char kVendorLabel[] = "tensor-fusion.ai/hardware-vendor";  // o
 inline constexpr char kWorkloadLabel[] = "tensor-fusion.ai/workload";       // of a worker pod: the TensorFusionWorkload
 inline constexpr char kRevisionLabel[] = "tensor-fusion.ai/pod-template-hash";  // the revision that a pod runs
 inline constexpr char kEnabledLabel[] = "tensor-fusion.ai/enabled";             // "true": a pod that wants a vGPU
+// Ours. Of an application pod with a worker in it: the revision of that worker; kRevisionLabel is then the client's.
+inline constexpr char kWorkerRevisionLabel[] = "tensor-fusion.ai/worker-template-hash";
 
 // Annotations.
 inline constexpr char kDefaultPoolAnnotation[] = "tensor-fusion.ai/is-default-pool";   // "true" or "false"
 inline constexpr char kGpuMissingAnnotation[] = "tensor-fusion.ai/gpu-missing-since";  // of a GPU, RFC 3339
+
+// Ours. + "hypervisor", "worker" or "client", of a pool: when a person asked for a restart, RFC 3339. A part of the
+// revision: another value is another revision.
+inline constexpr char kRestartAnnotationPrefix[] = "tensor-fusion.ai/restart-";
 
 inline constexpr char kFinalizer[] = "tensor-fusion.ai/finalizer";
 
