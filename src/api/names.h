@@ -25,6 +25,10 @@ inline constexpr char kGpuMissingAnnotation[] = "tensor-fusion.ai/gpu-missing-si
 // revision: another value is another revision.
 inline constexpr char kRestartAnnotationPrefix[] = "tensor-fusion.ai/restart-";
 
+// Ours, no name of its own: the history of a component's configuration are ControllerRevisions in kSystemNamespace,
+// named POOL-COMPONENT-DIGEST, owned by the GPUPool, with kPoolLabel and kComponentLabel. `data` is the component's
+// block of componentConfig ({"image": ..., "podTemplate": ...}); `revision` counts up, newest last.
+
 inline constexpr char kFinalizer[] = "tensor-fusion.ai/finalizer";
 
 // Values of kComponentLabel.
