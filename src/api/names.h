@@ -21,6 +21,9 @@ inline constexpr char kWorkerRevisionLabel[] = "tensor-fusion.ai/worker-template
 inline constexpr char kDefaultPoolAnnotation[] = "tensor-fusion.ai/is-default-pool";   // "true" or "false"
 inline constexpr char kGpuMissingAnnotation[] = "tensor-fusion.ai/gpu-missing-since";  // of a GPU, RFC 3339
 
+// Ours. Of a worker's pod: what of its workload (template, limits) it was made from; another value there replaces it.
+inline constexpr char kWorkloadRevisionAnnotation[] = "tensor-fusion.ai/workload-revision";
+
 // Ours. + "hypervisor", "worker" or "client", of a pool: when a person asked for a restart, RFC 3339. A part of the
 // revision: another value is another revision.
 inline constexpr char kRestartAnnotationPrefix[] = "tensor-fusion.ai/restart-";

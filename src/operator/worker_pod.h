@@ -1,0 +1,52 @@
+// The pod of a worker of a TensorFusionWorkload. Pure.
+//
+// From the pool's worker.podTemplate, with the workload's workerPodTemplate laid over it (strategic_merge.h); all of
+// both is kept. The worker is the container named tensorfusion-worker (or the only one, where it has no name). What is
+// added to it:
+//  - image, the first that is set: workerPodTemplate's, worker.image, the podTemplate's, the provider's
+//    images.remoteWorker;
+//  - command, where there is none: `tensor-fusion-worker` on the pod's address and port 8000. It is open to clients
+//    there while that address is loopback, as on process nodes; elsewhere it admits nobody before it has a link key.
+//    A template that gives `args` alone gives all of them;
+//  - port 8000 `remote-vgpu`, a TCP readiness probe, requests, where there are none;
+//  - env: what names the pod is ours whatever the templates say, and so are the workload's limits (a quota that a
+//    template lifts would be none): TF_GPU_MEMORY_LIMIT and TF_CUDA_MEMORY_LIMIT in MiB from limits.vram,
+//    TF_CUDA_SM_PERCENT_LIMIT from limits.compute, for soft and hard isolation. Limits in TFLOPS become a share once
+//    placement knows the card. TF_ENABLE_LOG is 1 where no template says otherwise;
+//  - labels, owner, toleration of what keeps others off GPU nodes, a grace period of 5 s.
+//
+// Where it runs is kube-scheduler's decision, among the nodes that the pool's selectors match (and the templates' and
+// the workload's own affinity permits); placement by GPU comes with the scheduler extender, and with it the annotations
+// that placement reads.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/core.h"
+#include "api/gpu_pool.h"
+#include "api/provider_config.h"
+#include "api/workload.h"
+#include "operator/component_revision.h"
+
+namespace tf::operators {
+
+struct WorkerPodInput {
+  const api::TensorFusionWorkload& workload;
+  const api::GPUPool& pool;
+  const PodRevision& revision;
+  const api::ProviderConfig* provider = nullptr;  // of WorkerVendor; null: there is none
+  std::string name = {};
+};
+
+// InvalidArgument names the field of the pool or of the workload.
+absl::StatusOr<api::Pod> WorkerPod(const WorkerPodInput& input);
+
+// spec.vendor, else the pool's default.
+std::string WorkerVendor(const api::TensorFusionWorkload& workload, const api::GPUPool& pool);
+
+// Over what of the workload itself reaches its workers' pods: its template, limits, isolation, vendor, affinity, pool.
+// Replicas, QoS, scaling and gangs are not in it. Written to the pods as kWorkloadRevisionAnnotation.
+std::string WorkloadRevision(const api::WorkloadProfileSpec& spec);
+
+}  // namespace tf::operators
