@@ -313,6 +313,34 @@ struct RolloutUnit {
 };
 BOOST_DESCRIBE_STRUCT(RolloutUnit, (), (name, reason, message))
 
+// A node, as a rollout remembers it; or a pod that has no node, by namespace and name.
+struct RolloutNode {
+  JsonObject extra = {};
+  std::string name = {};
+  std::optional<Time> since = {};
+  std::string reason = {};
+  std::string message = {};
+};
+BOOST_DESCRIBE_STRUCT(RolloutNode, (), (name, since, reason, message))
+
+// What a rollout goes on from: the part of rollout::ComponentState that nobody looks at.
+struct RolloutMemory {
+  JsonObject extra = {};
+  std::string rejectedRevision = {};  // that was rolled back
+  bool complete = false;
+  bool announced = false;
+  bool halted = false;
+  bool batchOpen = false;
+  int32_t batchOpened = 0;  // nodes of the batch that had their turn
+  std::optional<Time> batchHealthyAt = {};
+  std::vector<RolloutNode> openNodes = {};
+  std::vector<RolloutNode> failedNodes = {};
+  std::map<std::string, int32_t> excused = {};  // pods that were not ready before their turn, by owner
+};
+BOOST_DESCRIBE_STRUCT(RolloutMemory, (),
+                      (rejectedRevision, complete, announced, halted, batchOpen, batchOpened, batchHealthyAt, openNodes,
+                       failedNodes, excused))
+
 struct RolloutStatus {
   JsonObject extra = {};
   std::string component = {};  // hypervisor, worker, client
@@ -333,13 +361,14 @@ struct RolloutStatus {
   std::optional<Time> nextWindowAt = {};     // of an enforced maintenance window
   std::string nextWindowLocalTime = {};      // the same in the window's zone
   std::vector<RolloutUnit> stuckUnits = {};  // at most ten
+  std::optional<RolloutMemory> memory = {};
 
   static constexpr std::string_view kAlways[] = {"nodes"};
 };
 BOOST_DESCRIBE_STRUCT(RolloutStatus, (),
                       (component, phase, reason, message, fromRevision, toRevision, lastGoodRevision, nodes, batch,
                        batches, batchSize, maxUnavailable, startedAt, lastBatchAt, nextActionAt, nextWindowAt,
-                       nextWindowLocalTime, stuckUnits))
+                       nextWindowLocalTime, stuckUnits, memory))
 
 // The licence that the pool's workers run with; never its text or signature.
 struct LicenseStatus {
