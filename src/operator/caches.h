@@ -1,0 +1,32 @@
+// The local copies of the API server's objects that the operator's controllers share: each kind once, with its indexes,
+// and without what nobody reads (managedFields above all). Made before Manager::Run; the manager starts, stops and owns
+// them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kube/informer.h"
+#include "kube/manager.h"
+
+namespace tf::operators {
+
+// Indexes.
+inline constexpr char kByPool[] = "pool";  // of GPUNodes: the pool's name
+
+struct Caches {
+  explicit Caches(kube::Manager& manager);
+
+  kube::Informer& clusters;
+  kube::Informer& pools;
+  kube::Informer& gpu_nodes;  // kByPool
+  kube::Informer& nodes;      // labels, taints, spec.unschedulable, the status of conditions
+};
+
+// All of an object but what only the server needs: for `keep`.
+std::vector<std::string> AllOfIt();
+
+// Of updates, those of anything but the status: for controllers that themselves write the status.
+kube::Predicate ChangedBySomebody();
+
+}  // namespace tf::operators

@@ -1,0 +1,55 @@
+// tensor-fusion-operator: the controllers of tensor-fusion.ai/v1. Each is a class that adds itself to the manager; what
+// they share are the caches. SchedulingConfigTemplates have no controller: they are read where they are used.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "api/names.h"
+#include "base/log.h"
+#include "kube/manager.h"
+#include "kube/manager_flags.h"
+#include "operator/caches.h"
+#include "operator/cluster_controller.h"
+#include "operator/node_controller.h"
+#include "operator/pool_controller.h"
+
+namespace {
+
+constexpr char kName[] = "tensor-fusion-operator";
+
+// Every flag has a variable: --leader-elect is TF_LEADER_ELECT.
+void AddVariables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty() || option->get_lnames()[0] == "help") continue;
+    std::string variable = "TF_";
+    for (const char c : option->get_lnames()[0]) variable += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    option->envname(variable);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tf::InitLog(kName);
+  const char* ns = std::getenv("OPERATOR_NAMESPACE");
+  tf::kube::ManagerOptions options{.name = kName,
+                                   .leader_elect = true,
+                                   .lease_namespace = ns == nullptr ? tf::api::kSystemNamespace : ns,
+                                   .lease_name = "85104305.tensor-fusion.ai"};
+  CLI::App app("Controllers of tensor-fusion.ai/v1: clusters, pools, nodes and the components that run on them", kName);
+  tf::kube::AddManagerFlags(app, options);
+  AddVariables(app);
+  app.footer(
+      "Its namespace is that of OPERATOR_NAMESPACE, or else tensor-fusion-sys. TF_LOG_LEVEL: trace, debug, info, "
+      "warn, error, off.");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto manager = tf::kube::Manager::Make(options);
+  if (!manager.ok()) return std::fprintf(stderr, "%s\n", manager.status().ToString().c_str()), 1;
+  tf::operators::Caches caches(**manager);
+  const tf::operators::ClusterController clusters(**manager, caches);
+  const tf::operators::PoolController pools(**manager, caches);
+  const tf::operators::NodeController nodes(**manager, caches);
+  return (*manager)->Run();
+}

@@ -1,0 +1,21 @@
+#include "operator/status_patch.h"
+
+#include <boost/json/object.hpp>
+
+#include "kube/merge_patch.h"
+
+namespace tf::operators {
+
+absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& resource, const kube::Json& object,
+                                 const kube::Json& status) {
+  const kube::Json* before = kube::Field(object, "status");
+  const kube::Json change = kube::MergePatch(before == nullptr ? kube::Json(kube::JsonObject()) : *before, status);
+  if (kube::IsEmptyPatch(change)) return false;
+  const kube::Json patch =
+      kube::JsonObject{{"metadata", {{"resourceVersion", kube::ResourceVersion(object)}}}, {"status", change}};
+  const auto written = client.Patch(resource, kube::KeyOf(object), patch, {}, "status");
+  if (!written.ok()) return written.status();
+  return true;
+}
+
+}  // namespace tf::operators

@@ -1,0 +1,16 @@
+// Writing the status of an object that somebody else may change meanwhile.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "kube/client.h"
+#include "kube/object.h"
+
+namespace tf::operators {
+
+// Makes `status` the status of `object` (as read) by a merge patch of what differs, on the condition that nobody has
+// changed the object since it was read. False: nothing differed, nothing was sent. Aborted (kube::IsConflict): somebody
+// has; the newer object is on its way to the caches.
+absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& resource, const kube::Json& object,
+                                 const kube::Json& status);
+
+}  // namespace tf::operators
