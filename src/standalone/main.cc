@@ -115,6 +115,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  // Our own images are the programs beside this one, whatever registry and tag; of equal names the first rule counts.
+  for (const char* name :
+       {"tensor-fusion-operator", "tensor-fusion-hypervisor", "tensor-fusion-worker", "tensor-fusion-client"}) {
+    options.images.emplace_back(name, beside.string());
+  }
   options.fsync = !no_fsync;
   return tf::standalone::Run(std::move(options), log_file);
 }

@@ -155,7 +155,9 @@ void AddUpCommand(CLI::App& app, int& exit_status) {
   command->add_option("--gpus-per-node", options->gpus_per_node, "Simulated cards of each node, such as A100-80G:2");
   command->add_option("--data-dir", options->data_dir, "Where everything is kept")->capture_default_str();
   command->add_option("--image", options->images,
-                      "NAME=FOLDER: containers of this image run the programs of this folder; may be given again");
+                      "NAME=FOLDER: containers of this image run the programs of this folder; may be given again. "
+                      "Images of tensor-fusion-operator, -hypervisor, -worker and -client are the programs beside "
+                      "tfctl unless said otherwise");
   command->add_option("--port", options->port,
                       "Port of the API server on 127.0.0.1 (default: a free one, and then that again)");
   command->add_flag("--foreground", options->foreground, "Stay, and end the cluster when this ends");
