@@ -37,11 +37,6 @@ kube::MapFunction ToClusters(kube::Informer& clusters) {
   };
 }
 
-absl::StatusOr<kube::Result> ResultOf(absl::Status status) {
-  if (!status.ok()) return status;
-  return kube::Result{};
-}
-
 // Only a change of the spec or of the pool helps, and that wakes us.
 bool WillNotHelpAgain(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
@@ -93,8 +88,7 @@ absl::StatusOr<kube::Result> ClusterController::Reconcile(const kube::Key& key) 
   if (!cluster->metadata.HasFinalizer(api::kFinalizer)) {
     const absl::Status added =
         kube::AddFinalizer(manager_.client(), api::TensorFusionCluster::kResource, key, api::kFinalizer).status();
-    if (!added.ok() && !kube::IsNotFound(added)) return added;
-    return kube::Result{};  // the event of the addition comes
+    return EndWith(added);  // the event of the addition comes
   }
 
   const ClusterPlan plan = PlanPools(*object, caches_.pools.All());
@@ -104,7 +98,7 @@ absl::StatusOr<kube::Result> ClusterController::Reconcile(const kube::Key& key) 
   }
   cluster->status =
       ClusterStatus(*cluster, plan, PoolsOf(*object, caches_.pools.All()), problems, manager_.clock().Now());
-  if (absl::Status written = Write(*object, *cluster); !written.ok()) return written;
+  if (const absl::Status written = Write(*object, *cluster); !written.ok()) return EndWith(written);
   for (const PoolProblem& problem : problems) {
     if (!WillNotHelpAgain(problem.status)) {
       return absl::Status(problem.status.code(),
@@ -126,19 +120,17 @@ absl::StatusOr<kube::Result> ClusterController::Destroy(const kube::Json& object
                          .uid = std::string(kube::Uid(*pool))}));
   }
   if (pools.empty()) {
-    return ResultOf(kube::RemoveFinalizer(manager_.client(), api::TensorFusionCluster::kResource,
-                                          cluster.metadata.Key(), api::kFinalizer));
+    return EndWith(kube::RemoveFinalizer(manager_.client(), api::TensorFusionCluster::kResource, cluster.metadata.Key(),
+                                         api::kFinalizer));
   }
   cluster.status = DestroyingStatus(cluster, pools, manager_.clock().Now());
   failed.Update(Write(object, cluster));
-  return ResultOf(failed);
+  return EndWith(failed);
 }
 
 absl::Status ClusterController::Write(const kube::Json& object, const api::TensorFusionCluster& cluster) {
-  const absl::Status written =
-      PatchStatus(manager_.client(), api::TensorFusionCluster::kResource, object, api::ToJson(cluster).at("status"))
-          .status();
-  return kube::IsNotFound(written) ? absl::OkStatus() : written;
+  return PatchStatus(manager_.client(), api::TensorFusionCluster::kResource, object, api::ToJson(cluster).at("status"))
+      .status();
 }
 
 }  // namespace tf::operators

@@ -20,11 +20,6 @@ namespace {
 // Nodes change in swarms; one pass speaks of all that changed within this time.
 constexpr absl::Duration kGather = absl::Milliseconds(100);
 
-absl::StatusOr<kube::Result> ResultOf(absl::Status status) {
-  if (!status.ok()) return status;
-  return kube::Result{};
-}
-
 kube::Handler LookAfterAWhile(kube::WorkQueue& queue) {
   const auto look = [&queue](const kube::Json& node) {
     if (const std::string_view pool = kube::Label(node, api::kManagedByLabel); !pool.empty()) {
@@ -61,11 +56,10 @@ absl::StatusOr<kube::Result> PoolController::Reconcile(const kube::Key& key) {
   if (!pool->metadata.HasFinalizer(api::kFinalizer)) {
     const absl::Status added =
         kube::AddFinalizer(manager_.client(), api::GPUPool::kResource, key, api::kFinalizer).status();
-    if (!added.ok() && !kube::IsNotFound(added)) return added;
-    return kube::Result{};  // the event of the addition comes
+    return EndWith(added);  // the event of the addition comes
   }
   SetCapacity(SumOfNodes(caches_.gpu_nodes.ByIndex(kByPool, key.name)), *pool, manager_.clock().Now());
-  return ResultOf(Write(*object, *pool));
+  return EndWith(Write(*object, *pool));
 }
 
 absl::StatusOr<kube::Result> PoolController::Destroy(const kube::Json& object, api::GPUPool pool) {
@@ -73,7 +67,7 @@ absl::StatusOr<kube::Result> PoolController::Destroy(const kube::Json& object, a
   const std::vector<kube::ObjectPtr> nodes = caches_.gpu_nodes.ByIndex(kByPool, pool.metadata.name);
   if (nodes.empty()) {
     spdlog::info("GPUPool {} is done: none of its GPUNodes is left", pool.metadata.name);
-    return ResultOf(
+    return EndWith(
         kube::RemoveFinalizer(manager_.client(), api::GPUPool::kResource, pool.metadata.Key(), api::kFinalizer));
   }
   absl::Status failed;
@@ -89,13 +83,11 @@ absl::StatusOr<kube::Result> PoolController::Destroy(const kube::Json& object, a
   std::sort(names.begin(), names.end());
   SetDestroying(SumOfNodes(nodes), names, pool, manager_.clock().Now());
   failed.Update(Write(object, pool));
-  return ResultOf(failed);
+  return EndWith(failed);
 }
 
 absl::Status PoolController::Write(const kube::Json& object, const api::GPUPool& pool) {
-  const absl::Status written =
-      PatchStatus(manager_.client(), api::GPUPool::kResource, object, api::ToJson(pool).at("status")).status();
-  return kube::IsNotFound(written) ? absl::OkStatus() : written;
+  return PatchStatus(manager_.client(), api::GPUPool::kResource, object, api::ToJson(pool).at("status")).status();
 }
 
 }  // namespace tf::operators

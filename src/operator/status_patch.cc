@@ -2,6 +2,8 @@
 
 #include <boost/json/object.hpp>
 
+#include "absl/time/time.h"
+#include "kube/error.h"
 #include "kube/merge_patch.h"
 
 namespace tf::operators {
@@ -16,6 +18,12 @@ absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& res
   const auto written = client.Patch(resource, kube::KeyOf(object), patch, {}, "status");
   if (!written.ok()) return written.status();
   return true;
+}
+
+absl::StatusOr<kube::Result> EndWith(const absl::Status& status) {
+  if (status.ok() || kube::IsNotFound(status)) return kube::Result{};
+  if (kube::IsConflict(status)) return kube::Result{.requeue_after = absl::Milliseconds(100)};
+  return status;
 }
 
 }  // namespace tf::operators

@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "kube/client.h"
+#include "kube/controller.h"
 #include "kube/object.h"
 
 namespace tf::operators {
@@ -12,5 +13,9 @@ namespace tf::operators {
 // has; the newer object is on its way to the caches.
 absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& resource, const kube::Json& object,
                                  const kube::Json& status);
+
+// How a reconcile ends whose writes did so. Somebody was faster (a conflict): again in a moment, when the caches have
+// the newer object. The object is gone: nothing is left to do.
+absl::StatusOr<kube::Result> EndWith(const absl::Status& status);
 
 }  // namespace tf::operators

@@ -1,0 +1,74 @@
+"""The operator as a process beside a cluster of `tfctl up`, for tests."""
+import os
+import signal
+import subprocess
+import urllib.request
+
+from cluster import await_value
+
+NAMESPACE = "tensor-fusion-sys"
+
+
+class Operator:
+    """Ended by close(). `log` keeps what all its processes have said."""
+
+    def __init__(self, cluster, folder, *arguments):
+        self.cluster = cluster
+        self.log = os.path.join(folder, "operator.log")
+        self.health = os.path.join(folder, "operator.health")
+        self.arguments = arguments
+        self.process = None
+
+    def start(self, port=0):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.cluster.program("tensor-fusion-operator"), "--kubeconfig", self.cluster.kubeconfig,
+                 "--health-bind-address", f"127.0.0.1:{port}", *self.arguments],
+                env={**os.environ, "TF_LOG_LEVEL": "info", "OPERATOR_NAMESPACE": NAMESPACE}, stdout=log, stderr=log)
+        return self
+
+    def kill(self):
+        """As the kernel does when memory is short."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=30)
+        if code != 0:
+            raise AssertionError(f"the operator ended with {code}\n{self.said()}")
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def rss(self):
+        """MiB of memory that it has."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+
+    def cpu(self):
+        """Seconds of CPU that it has used."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def said(self, lines=40):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return "".join(file.readlines()[-lines:])
+
+    def metrics(self, port):
+        """{'name{labels}': value} of /metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and not line.startswith("#")}
+
+
+def install(cluster, source):
+    """What the chart brings that the operator needs: the kinds, and its namespace."""
+    cluster.kubectl("apply", "--server-side", "-f", os.path.join(source, "charts/tensor-fusion/crds"))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    cluster.kubectl("create", "namespace", NAMESPACE)
+
+
+__all__ = ["NAMESPACE", "Operator", "await_value", "install"]
