@@ -329,17 +329,18 @@ struct RolloutMemory {
   std::string rejectedRevision = {};  // that was rolled back
   bool complete = false;
   bool announced = false;
-  bool halted = false;
+  std::string haltedFor = {};  // the reason for which it has said that it stands still
   bool batchOpen = false;
   int32_t batchOpened = 0;  // nodes of the batch that had their turn
   std::optional<Time> batchHealthyAt = {};
   std::vector<RolloutNode> openNodes = {};
+  std::vector<RolloutNode> awaitedNodes = {};
   std::vector<RolloutNode> failedNodes = {};
   std::map<std::string, int32_t> excused = {};  // pods that were not ready before their turn, by owner
 };
 BOOST_DESCRIBE_STRUCT(RolloutMemory, (),
-                      (rejectedRevision, complete, announced, halted, batchOpen, batchOpened, batchHealthyAt, openNodes,
-                       failedNodes, excused))
+                      (rejectedRevision, complete, announced, haltedFor, batchOpen, batchOpened, batchHealthyAt,
+                       openNodes, awaitedNodes, failedNodes, excused))
 
 struct RolloutStatus {
   JsonObject extra = {};

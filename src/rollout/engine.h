@@ -94,8 +94,8 @@ struct Observation {
 // ---- What is remembered -----------------------------------------------------------------------------------------
 
 struct OpenNode {
-  std::string node = {};
-  absl::Time since = {};  // its restart was asked for
+  std::string node = {};  // or the pod ns/name, where it has no node
+  absl::Time since = {};
   bool operator==(const OpenNode&) const = default;
 };
 
@@ -122,18 +122,21 @@ struct ComponentState {
   std::string rejected = {};   // the spec's revision that was rolled back; not tried again until the spec changes
   std::optional<absl::Time> started = {};
   bool complete = false;
-  bool announced = false;  // RolloutStarted has been said, something was outdated
-  bool halted = false;     // RolloutPaused or RolloutFailed has been said
-  int64_t progress = 0;    // percent; never falls within a campaign
-  int64_t batch = 0;       // the open or last one, from 1
+  bool announced = false;       // RolloutStarted has been said, something was outdated
+  std::string halted_for = {};  // the reason for which it stands still and has said so; "": it goes on
+  int64_t progress = 0;         // percent; never falls within a campaign
+  int64_t batch = 0;            // the open or last one, from 1
   int64_t batch_size = 0;
   int64_t batch_opened = 0;  // nodes of it that had their turn
   bool batch_open = false;
   std::optional<absl::Time> batch_started = {};
   std::optional<absl::Time> batch_healthy = {};  // when the last one was
-  std::vector<OpenNode> open = {};               // in flight, by name
-  std::vector<FailedNode> failed = {};           // by name
-  std::vector<Excused> excused = {};             // by owner
+  std::vector<OpenNode> open = {};               // had their turn and are in flight; by name
+  // Not open, and pods on the revision are not ready that were, or that stand in for restarted ones; by name. A batch
+  // is not healthy while there are any.
+  std::vector<OpenNode> awaited = {};
+  std::vector<FailedNode> failed = {};  // by name
+  std::vector<Excused> excused = {};    // by owner
   bool operator==(const ComponentState&) const = default;
 };
 

@@ -31,7 +31,7 @@ class Window {
   bool IsOpen(absl::Time now) const;
   // The first opening after now, in UTC; nullopt when no entry can be used.
   std::optional<absl::Time> NextOpening(absl::Time now) const;
-  // When the window that is open now closes for the first time; nullopt when it is closed.
+  // When what is open now closes, if nothing opens meanwhile; nullopt when it is closed.
   std::optional<absl::Time> Closing(absl::Time now) const;
   // "2026-03-29 03:00:00 +0200 (Europe/Berlin)".
   std::string InZone(absl::Time time) const;

@@ -1,0 +1,97 @@
+// One component on the nodes of a pool, sorted out: which pods are to be restarted, which are awaited, which are no
+// evidence. Internal to the engine. Points into the observation, which outlives it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "rollout/engine.h"
+
+namespace tf::rollout {
+
+// What of the state decides how pods are judged.
+struct Judgement {
+  Component component = Component::kHypervisor;
+  std::string target = {};
+  absl::Time started = {};
+  absl::Duration min_ready = {};
+  const std::vector<Excused>* excused = nullptr;
+};
+
+// A node's part of the component; or a pod that has no node.
+struct Unit {
+  std::string name = {};           // the node, or ns/name of the pod
+  const NodeSeen* node = nullptr;  // null: it has no node
+  bool up = true;
+
+  // Not of the revision, not terminating, and somebody would make a new one:
+  std::vector<const PodSeen*> due = {};      // ready
+  std::vector<const PodSeen*> broken = {};   // not ready, or the node is down
+  std::vector<const PodSeen*> refused = {};  // the next attempt has to wait
+  std::vector<const PodSeen*> manual = {};   // not of the revision, and nobody would
+
+  size_t leaving = 0;  // terminating, not of the revision
+  size_t ending = 0;   // terminating, of the revision
+  size_t current = 0;  // of the revision, ready
+
+  // Of the revision and not ready:
+  std::vector<const PodSeen*> awaited = {};  // stands in for one that was: evidence
+  size_t innocent = 0;                       // was not ready before its turn, or is new altogether
+
+  bool settling = false;  // ready, but not for long enough
+  absl::Time settled_at = absl::InfinitePast();
+  absl::Time oldest = absl::InfiniteFuture();  // of those that are due
+
+  bool Outdated() const {
+    return !due.empty() || !broken.empty() || !refused.empty() || !manual.empty() || leaving > 0;
+  }
+  // Ready, but for what is no evidence.
+  bool Settled() const { return awaited.empty() && !settling && leaving == 0; }
+  bool Done() const { return !Outdated() && awaited.empty() && innocent == 0 && !settling; }
+  bool Disturbed() const { return leaving > 0 || ending > 0 || !awaited.empty(); }
+  bool Empty() const { return !Outdated() && ending == 0 && current == 0 && awaited.empty() && innocent == 0; }
+};
+
+class Units {
+ public:
+  // had_turn: names of units that were restarted, or awaited.
+  Units(const Judgement& judgement, const Observation& seen, const std::unordered_set<std::string>& had_turn,
+        absl::Time now);
+  Units(const Units&) = delete;
+  Units& operator=(const Units&) = delete;
+
+  std::vector<Unit>& all() { return units_; }  // nodes as they were seen, then what has no node
+  Unit* Find(const std::string& name);
+
+  // What has to be excused from now on when `restarted` are restarted although their turn has not come.
+  std::vector<Excused> ExcuseAlso(const std::vector<const PodSeen*>& restarted) const;
+  // Without the owners whose pods are all of the revision and ready.
+  std::vector<Excused> StillExcused() const;
+
+ private:
+  struct Owner {
+    int64_t quota = 0;  // excused so far
+    int64_t used = 0;
+    bool broken = false;  // not all of it is of the revision and ready
+    bool seen = false;
+  };
+
+  Unit& Add(const std::string& name);
+  void Sort(const PodSeen& pod, Unit& unit, bool had_turn);
+  std::string OwnerOf(const PodSeen& pod, const Unit& unit) const;
+
+  const Judgement judgement_;
+  const absl::Time now_;
+  std::vector<Unit> units_ = {};
+  std::unordered_map<std::string, size_t> index_ = {};      // into units_, by name
+  std::vector<std::pair<std::string, Owner>> owners_ = {};  // sorted; only those that are excused
+  std::deque<PodSeen> missing_ = {};                        // hypervisors that ought to be there
+};
+
+}  // namespace tf::rollout
