@@ -22,12 +22,10 @@ absl::StatusOr<api::TensorFusionCluster> WithoutPools(const kube::Json& object) 
   return api::FromJson<api::TensorFusionCluster>(copy);
 }
 
-// Those that a cluster may concern: the one that controls the pool, or the one whose pool it should be (it was deleted
-// or made by hand).
+// The cluster that controls the pool, and those that would have a pool of this name: they wait for its end.
 kube::MapFunction ToClusters(kube::Informer& clusters) {
   return [&clusters, owner = kube::ToController(api::TensorFusionCluster::kResource)](const kube::Json& pool) {
     std::vector<kube::Key> keys = owner(pool);
-    if (!keys.empty()) return keys;
     for (const kube::ObjectPtr& cluster : clusters.All()) {
       if (kube::Name(pool).starts_with(absl::StrCat(std::string(kube::Name(*cluster)), "-"))) {
         keys.push_back(kube::KeyOf(*cluster));

@@ -41,8 +41,10 @@ int main(int argc, char** argv) {
   tf::kube::AddManagerFlags(app, options);
   AddVariables(app);
   app.footer(
-      "Its namespace is that of OPERATOR_NAMESPACE, or else tensor-fusion-sys. TF_LOG_LEVEL: trace, debug, info, "
-      "warn, error, off.");
+      "Environment:\n"
+      "  OPERATOR_NAMESPACE  the namespace of its lease and of what it makes; tensor-fusion-sys\n"
+      "  INITIAL_GPU_NODE_LABEL_SELECTOR  nodes with other labels are not looked at; all\n"
+      "  TF_ENABLE_LOG=1  log to standard error; TF_LOG_LEVEL: trace, debug, info, warn, error, off");
   CLI11_PARSE(app, argc, argv);
 
   const auto manager = tf::kube::Manager::Make(options);

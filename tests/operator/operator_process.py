@@ -1,6 +1,7 @@
-"""The operator as a process beside a cluster of `tfctl up`, for tests."""
+"""The operator as a process beside a cluster, for tests."""
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 
@@ -10,21 +11,21 @@ NAMESPACE = "tensor-fusion-sys"
 
 
 class Operator:
-    """Ended by close(). `log` keeps what all its processes have said."""
+    """Ended by close(). `log` keeps what all its processes have said. `cluster` has program(name) and kubeconfig."""
 
     def __init__(self, cluster, folder, *arguments):
-        self.cluster = cluster
         self.log = os.path.join(folder, "operator.log")
-        self.health = os.path.join(folder, "operator.health")
-        self.arguments = arguments
         self.process = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.health = f"127.0.0.1:{free.getsockname()[1]}"
+        self.command = [cluster.program("tensor-fusion-operator"), "--kubeconfig", cluster.kubeconfig, "--health-bind-address",
+                        self.health, *arguments]
 
-    def start(self, port=0):
+    def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.cluster.program("tensor-fusion-operator"), "--kubeconfig", self.cluster.kubeconfig,
-                 "--health-bind-address", f"127.0.0.1:{port}", *self.arguments],
-                env={**os.environ, "TF_LOG_LEVEL": "info", "OPERATOR_NAMESPACE": NAMESPACE}, stdout=log, stderr=log)
+                self.command, env={**os.environ, "TF_LOG_LEVEL": "info", "OPERATOR_NAMESPACE": NAMESPACE}, stdout=log, stderr=log)
         return self
 
     def kill(self):
@@ -57,15 +58,24 @@ class Operator:
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return "".join(file.readlines()[-lines:])
 
-    def metrics(self, port):
+    def metrics(self):
         """{'name{labels}': value} of /metrics."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.health}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and not line.startswith("#")}
 
+    def reconciles(self):
+        """How often its controllers have looked at an object, by controller."""
+        total = {}
+        for name, value in self.metrics().items():
+            if name.startswith("controller_runtime_reconcile_total{"):
+                controller = name.split('controller="')[1].split('"')[0]
+                total[controller] = total.get(controller, 0) + int(value)
+        return total
+
 
 def install(cluster, source):
-    """What the chart brings that the operator needs: the kinds, and its namespace."""
+    """What the chart brings that the operator needs: the kinds, and its namespace. `cluster`: of `tfctl up`."""
     cluster.kubectl("apply", "--server-side", "-f", os.path.join(source, "charts/tensor-fusion/crds"))
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     cluster.kubectl("create", "namespace", NAMESPACE)

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from cluster import Cluster
-from operator_process import NAMESPACE, Operator, await_value, install
+from operator_process import Operator, await_value, install
 
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = os.path.abspath(sys.argv.pop(1))
@@ -164,6 +164,30 @@ class Operators(unittest.TestCase):
         self.await_that("the pool is not taken over", lambda: self.get("gpupool", "tf-taken")["metadata"].get(
             "ownerReferences"))
 
+    def test_pools_of_one_name(self):
+        """Two clusters want a pool of the same name: the first has it, the second gets it when the first lets go."""
+        self.apply(pool("b-c", "a"), name="a")
+        self.await_names("gpupools", ["a-b-c"])
+        self.apply(pool("c", "b"), name="a-b")
+        self.await_that("the second says nothing", lambda: "is there that the cluster did not make" in self.condition(
+            "tfc", "a-b", "Ready").get("message", ""))
+        self.kubectl("delete", "tfc", "a", "--timeout=60s")
+        self.await_that("the second does not get it", lambda: (
+            (found := self.get("gpupool", "a-b-c")) and
+            found["metadata"]["labels"]["tensor-fusion.ai/managed-by"] == "a-b"))
+
+    def test_manifests_of_every_kind(self):
+        """With every field that there is; the operator goes on, whatever they say."""
+        folder = os.path.join(SOURCE, "src/api/testdata")
+        files = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name != "core.yaml"]
+        for file in files:
+            self.kubectl("apply", "--validate=ignore", "-f", file)
+        self.await_that("not all pools are made", lambda: {"tensor-fusion-shared", "everything-mixed"} <= set(self.names("gpupools")))
+        for file in files:
+            self.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", file)
+        self.await_that("something is left", lambda: not self.names("tfc") and not self.names("gpupools"))
+        self.assertIsNone(operator.process.poll(), operator.said())
+
     # Nodes. ---------------------------------------------------------------------------------------------------------
 
     def test_nodes_are_found_and_lost(self):
@@ -232,7 +256,7 @@ class Operators(unittest.TestCase):
         self.await_names("gpunodes", ["node-0", "node-1", "node-2"])
         self.kubectl("delete", "gpunode", "node-0", "--wait=false")
         self.kubectl("delete", "gpupool", "tf-x", "--wait=false")
-        self.kubectl("delete", "gpunode", "node-1", "--wait=false")
+        self.kubectl("delete", "gpunode", "node-1", "--wait=false", "--ignore-not-found")
         self.kubectl("delete", "tfc", "tf", "--timeout=60s")
         self.assertEqual(self.names("gpunodes") + self.names("gpupools"), [])
 
