@@ -199,7 +199,7 @@ class LicenseCli(unittest.TestCase):
 
     def test_completion(self):
         script = self.run_program(TFCTL, "--completion", "bash").stdout
-        ask = script + '\nCOMP_WORDS=(tfctl license issue --kid x --cust); COMP_CWORD=5; _tfctl; echo "${COMPREPLY[@]}"'
+        ask = script + f'\nCOMP_WORDS=({TFCTL} license issue --kid x --cust); COMP_CWORD=5; _tfctl; echo "${{COMPREPLY[@]}}"'
         done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "--customer\n")
 
