@@ -26,7 +26,8 @@ kube::InformerOptions Nodes() {
   return {.label_selector = selector == nullptr ? "" : selector,
           .keep = {"apiVersion", "kind", "metadata.labels", "metadata.annotations", "metadata.creationTimestamp",
                    "metadata.deletionTimestamp", "spec.unschedulable", "spec.taints", "status.conditions.type",
-                   "status.conditions.status", "status.addresses"}};
+                   "status.conditions.status", "status.conditions.reason", "status.conditions.lastTransitionTime",
+                   "status.addresses"}};
 }
 
 }  // namespace

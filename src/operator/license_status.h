@@ -18,6 +18,7 @@
 namespace tf::operators {
 
 inline constexpr char kLicenseValidCondition[] = "LicenseValid";
+inline constexpr char kLicenseRejected[] = "LicenseRejected";  // why a rollout does not begin
 
 // States, as status.license.state has them, from good to bad.
 namespace license_state {

@@ -11,8 +11,11 @@
 #include "kube/manager_flags.h"
 #include "operator/caches.h"
 #include "operator/cluster_controller.h"
+#include "operator/component_revisions.h"
 #include "operator/node_controller.h"
+#include "operator/pod_cache.h"
 #include "operator/pool_controller.h"
+#include "operator/pool_rollouts.h"
 
 namespace {
 
@@ -51,7 +54,10 @@ int main(int argc, char** argv) {
   if (!manager.ok()) return std::fprintf(stderr, "%s\n", manager.status().ToString().c_str()), 1;
   tf::operators::Caches caches(**manager);
   const tf::operators::ClusterController clusters(**manager, caches);
-  const tf::operators::PoolController pools(**manager, caches);
+  tf::operators::PodCaches pods(**manager);
+  tf::operators::ServerRevisions revisions(**manager, options.lease_namespace);
+  tf::operators::PoolRollouts rollouts(**manager, caches, pods, revisions);
+  const tf::operators::PoolController pools(**manager, caches, rollouts);
   const tf::operators::NodeController nodes(**manager, caches);
   return (*manager)->Run();
 }

@@ -1,5 +1,6 @@
 #include "operator/pool_controller.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -39,17 +40,22 @@ kube::Handler LookAfterAWhile(kube::WorkQueue& queue) {
 
 }  // namespace
 
-PoolController::PoolController(kube::Manager& manager, Caches& caches) : manager_(manager), caches_(caches) {
+PoolController::PoolController(kube::Manager& manager, Caches& caches, PoolRollouts& rollouts)
+    : manager_(manager), caches_(caches), rollouts_(rollouts) {
   kube::Controller& controller =
       manager.AddController({.name = "pool", .reconcile = [this](const kube::Key& key) { return Reconcile(key); }});
   controller.Watch(caches.pools, kube::ToItself(), ChangedBySomebody());
   caches.gpu_nodes.AddHandler(LookAfterAWhile(controller.queue()));
   controller.AddSource([&caches](absl::Duration limit) { return caches.gpu_nodes.WaitForSync(limit); });
+  rollouts.Watch(controller);
 }
 
 absl::StatusOr<kube::Result> PoolController::Reconcile(const kube::Key& key) {
   const kube::ObjectPtr object = caches_.pools.Get(key);
-  if (object == nullptr) return kube::Result{};
+  if (object == nullptr) {
+    rollouts_.Forget(key.name);
+    return kube::Result{};
+  }
   absl::StatusOr<api::GPUPool> pool = api::FromObject<api::GPUPool>(*object);
   if (!pool.ok()) return kube::Terminal(pool.status());
   if (kube::IsBeingDeleted(*object)) return Destroy(*object, *std::move(pool));
@@ -58,8 +64,14 @@ absl::StatusOr<kube::Result> PoolController::Reconcile(const kube::Key& key) {
         kube::AddFinalizer(manager_.client(), api::GPUPool::kResource, key, api::kFinalizer).status();
     return EndWith(added);  // the event of the addition comes
   }
-  SetCapacity(SumOfNodes(caches_.gpu_nodes.ByIndex(kByPool, key.name)), *pool, manager_.clock().Now());
-  return EndWith(Write(*object, *pool));
+  const absl::Time now = manager_.clock().Now();
+  SetCapacity(SumOfNodes(caches_.gpu_nodes.ByIndex(kByPool, key.name)), *pool, now);
+  const RolloutPlan plan = rollouts_.Plan(*object, *pool, now);
+  // What is planned stands on what was written: not on an older state, which a conflict says.
+  if (const absl::Status written = Write(*object, *pool, plan.must_write()); !written.ok()) return EndWith(written);
+  if (rollouts_.Act(*object, plan)) return kube::Result{.requeue_after = kGather};
+  if (plan.next_look == absl::InfiniteFuture()) return kube::Result{};
+  return kube::Result{.requeue_after = std::max(kGather, plan.next_look - now)};
 }
 
 absl::StatusOr<kube::Result> PoolController::Destroy(const kube::Json& object, api::GPUPool pool) {
@@ -86,8 +98,9 @@ absl::StatusOr<kube::Result> PoolController::Destroy(const kube::Json& object, a
   return EndWith(failed);
 }
 
-absl::Status PoolController::Write(const kube::Json& object, const api::GPUPool& pool) {
-  return PatchStatus(manager_.client(), api::GPUPool::kResource, object, api::ToJson(pool).at("status")).status();
+absl::Status PoolController::Write(const kube::Json& object, const api::GPUPool& pool, bool always) {
+  return PatchStatus(manager_.client(), api::GPUPool::kResource, object, api::ToJson(pool).at("status"), always)
+      .status();
 }
 
 }  // namespace tf::operators

@@ -11,21 +11,23 @@
 #include "api/gpu_pool.h"
 #include "kube/manager.h"
 #include "operator/caches.h"
+#include "operator/pool_rollouts.h"
 
 namespace tf::operators {
 
 class PoolController {
  public:
-  // Adds itself to the manager; both outlive it.
-  PoolController(kube::Manager& manager, Caches& caches);
+  // Adds itself to the manager; all outlive it.
+  PoolController(kube::Manager& manager, Caches& caches, PoolRollouts& rollouts);
 
  private:
   absl::StatusOr<kube::Result> Reconcile(const kube::Key& key);
   absl::StatusOr<kube::Result> Destroy(const kube::Json& object, api::GPUPool pool);
-  absl::Status Write(const kube::Json& object, const api::GPUPool& pool);
+  absl::Status Write(const kube::Json& object, const api::GPUPool& pool, bool always = false);
 
   kube::Manager& manager_;
   Caches& caches_;
+  PoolRollouts& rollouts_;
 };
 
 }  // namespace tf::operators

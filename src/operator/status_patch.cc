@@ -9,15 +9,16 @@
 namespace tf::operators {
 
 absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& resource, const kube::Json& object,
-                                 const kube::Json& status) {
+                                 const kube::Json& status, bool always) {
   const kube::Json* before = kube::Field(object, "status");
   const kube::Json change = kube::MergePatch(before == nullptr ? kube::Json(kube::JsonObject()) : *before, status);
-  if (kube::IsEmptyPatch(change)) return false;
+  const bool same = kube::IsEmptyPatch(change);
+  if (same && !always) return false;
   const kube::Json patch =
       kube::JsonObject{{"metadata", {{"resourceVersion", kube::ResourceVersion(object)}}}, {"status", change}};
   const auto written = client.Patch(resource, kube::KeyOf(object), patch, {}, "status");
   if (!written.ok()) return written.status();
-  return true;
+  return !same;
 }
 
 absl::StatusOr<kube::Result> EndWith(const absl::Status& status) {
