@@ -11,6 +11,9 @@
 namespace tf::tfctl {
 
 void AddLicenseCommand(CLI::App& app, int& exit_status);
+void AddLicenseUsageCommand(CLI::App& license, int& exit_status);
+void AddPoolCommand(CLI::App& app, int& exit_status);
+void AddRolloutCommand(CLI::App& app, int& exit_status);
 void AddGpusCommand(CLI::App& app, int& exit_status);
 void AddRunCommand(CLI::App& app, int& exit_status);
 void AddTopCommand(CLI::App& app, int& exit_status);
@@ -20,8 +23,5 @@ void AddStatusCommand(CLI::App& app, int& exit_status);
 
 // "tfctl: MESSAGE" on standard error.
 void PrintError(const std::string& message);
-
-// The commands and options of `app` as a completion script for bash.
-std::string BashCompletion(const CLI::App& app);
 
 }  // namespace tf::tfctl

@@ -1,4 +1,4 @@
-// tfctl license keygen | issue | inspect | verify
+// tfctl license keygen | issue | inspect | verify (usage: license_usage_command.cc)
 #include <unistd.h>
 
 #include <cstdio>
@@ -309,6 +309,7 @@ void AddLicenseCommand(CLI::App& app, int& exit_status) {
   AddIssue(*group, exit_status);
   AddInspect(*group, exit_status);
   AddVerify(*group, exit_status);
+  AddLicenseUsageCommand(*group, exit_status);
 }
 
 }  // namespace tf::tfctl
