@@ -40,15 +40,18 @@ void WebhookServer::Handle(std::string path, AdmissionHandler handler) {
 }
 
 absl::Status WebhookServer::Start() {
-  auto certificate = CertificateFiles::Open(
-      {.certificate_path = options_.certificate_path, .key_path = options_.key_path, .metrics = options_.metrics});
-  if (!certificate.ok()) return certificate.status();
-  certificate_ = *std::move(certificate);
+  if (!options_.certificate) {
+    auto certificate = CertificateFiles::Open(
+        {.certificate_path = options_.certificate_path, .key_path = options_.key_path, .metrics = options_.metrics});
+    if (!certificate.ok()) return certificate.status();
+    certificate_ = *std::move(certificate);
+  }
   auto server = http::Server::Start(
       {.address = options_.address,
        .port = options_.port,
        .tls = [this]() -> absl::StatusOr<http::ServerTls> {
-         const auto pair = certificate_->current();
+         const auto pair = options_.certificate ? options_.certificate() : certificate_->current();
+         if (pair == nullptr) return absl::UnavailableError("there is no certificate yet");
          return http::ServerTls{.certificate_pem = pair->certificate_pem, .key_pem = pair->key_pem};
        },
        .max_body = kMaxReview,

@@ -1,11 +1,12 @@
 // Admission webhooks over TLS (1.2 or newer).
 //
-// Each path has a handler; the certificate's files may be renewed while it runs; reviews of up to 7 MiB are read. Every
-// POST of a known path is answered 200 with a review (admission.h). It runs without leadership: each replica answers.
-// Metrics are controller-runtime's. Handlers run on the connections' threads, several at a time.
+// Each path has a handler; the certificate may be renewed while it runs, in files or by who makes it; reviews of up to
+// 7 MiB are read. Every POST of a known path is answered 200 with a review (admission.h). It runs without leadership:
+// each replica answers. Metrics are controller-runtime's. Handlers run on the connections' threads, several at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ struct WebhookServerOptions {
   uint16_t port = 9443;  // 0: a free one
   std::string certificate_path = "/tmp/k8s-webhook-server/serving-certs/tls.crt";
   std::string key_path = "/tmp/k8s-webhook-server/serving-certs/tls.key";
+  // Instead of files: asked at each new connection. Null: there is none yet, and connections are refused.
+  std::function<std::shared_ptr<const CertificatePair>()> certificate = {};
   Clock* clock = nullptr;      // RealClock()
   Metrics* metrics = nullptr;  // none: nobody looks
 };

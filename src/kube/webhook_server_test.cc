@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 #include <filesystem>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
@@ -118,6 +119,34 @@ TEST(WebhookServer, DoesNotStartWithoutACertificate) {
   Subject s;
   ASSERT_EQ(unlink((s.folder + "/tls.key").c_str()), 0);
   EXPECT_THAT(s.server->Start().message(), HasSubstr("tls.key"));
+}
+
+TEST(WebhookServer, ACertificateThatTheProgramMakesItself) {
+  http::TestAuthority authority;
+  std::mutex mutex;
+  std::shared_ptr<const CertificatePair> pair;
+  WebhookServer server({.address = "127.0.0.1", .port = 0, .certificate = [&] {
+                          std::lock_guard lock(mutex);
+                          return pair;
+                        }});
+  server.Handle("/x", [](const AdmissionRequest&) { return Allow(); });
+  ASSERT_TRUE(server.Start().ok());
+  http::Client client(http::TlsSettings{.ca_pem = authority.pem()}, "", "test");
+  const auto ask = [&] {
+    return client.Call({.method = "POST",
+                        .url = absl::StrCat("https://127.0.0.1:", server.port(), "/x"),
+                        .headers = {{"Content-Type", "application/json"}},
+                        .body = ReviewOf(JsonObject{})});
+  };
+  EXPECT_FALSE(ask().ok()) << "none yet";
+  const http::TestPair made = authority.SignLoopback();
+  {
+    std::lock_guard lock(mutex);
+    pair = std::make_shared<const CertificatePair>(CertificatePair{made.certificate_pem, made.key_pem});
+  }
+  const auto answer = ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->status, 200);
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ absl::Status Cluster::State::WriteFiles() {
   if (!prepared.ok()) return prepared.status();
   credentials = *std::move(prepared);
   const std::string server = layout.Server();
-  const auto kubeconfig = [&](const KeyPair& pair) {
+  const auto kubeconfig = [&](const http::KeyPair& pair) {
     return KubeconfigText("tensor-fusion", server, credentials.ca_certificate, pair);
   };
   for (const auto& [path, text] :

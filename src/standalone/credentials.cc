@@ -16,24 +16,26 @@ absl::Status Named(const absl::Status& status, const std::string& file) {
   return absl::Status(status.code(), absl::StrCat(file, ": ", status.message(), "; to make it anew, remove it"));
 }
 
-absl::Status WritePair(const std::string& path, const KeyPair& pair) {
+absl::Status WritePair(const std::string& path, const http::KeyPair& pair) {
   // The key first: a certificate without a key is of no use to anybody, and both are read together.
   if (absl::Status status = WriteFile(path + ".key", pair.key, 0600); !status.ok()) return status;
   return WriteFile(path + ".crt", pair.certificate, 0600);
 }
 
-absl::StatusOr<CertificateAuthority> KeptAuthority(const std::string& path, const std::string& name, absl::Time now) {
+absl::StatusOr<http::CertificateAuthority> KeptAuthority(const std::string& path, const std::string& name,
+                                                         absl::Time now) {
   absl::StatusOr<std::string> certificate = ReadFile(path + ".crt", kMaxPem);
   if (certificate.ok()) {
     absl::StatusOr<std::string> key = ReadFile(path + ".key", kMaxPem);
     if (!key.ok()) return key.status();
-    absl::StatusOr<CertificateAuthority> kept = CertificateAuthority::Load({*std::move(certificate), *std::move(key)});
+    absl::StatusOr<http::CertificateAuthority> kept =
+        http::CertificateAuthority::Load({*std::move(certificate), *std::move(key)});
     if (!kept.ok()) return Named(kept.status(), path + ".crt");
     if (kept->not_after() - now > kRenewBefore) return kept;
   } else if (!absl::IsNotFound(certificate.status())) {
     return certificate.status();
   }
-  absl::StatusOr<CertificateAuthority> made = CertificateAuthority::Create(name, now);
+  absl::StatusOr<http::CertificateAuthority> made = http::CertificateAuthority::Create(name, now);
   if (!made.ok()) return made.status();
   if (absl::Status status = WritePair(path, made->pair()); !status.ok()) return status;
   return made;
@@ -45,7 +47,7 @@ absl::Status KeptSigningKey(const std::string& folder) {
   // Written last: when it is there, both are.
   const absl::StatusOr<std::string> kept = ReadFile(path, kMaxPem);
   if (!absl::IsNotFound(kept.status())) return kept.status();
-  const absl::StatusOr<SigningKey> key = NewSigningKey();
+  const absl::StatusOr<http::SigningKey> key = http::NewSigningKey();
   if (!key.ok()) return key.status();
   if (absl::Status status = WriteFile(public_path, key->public_key, 0600); !status.ok()) return status;
   return WriteFile(path, key->private_key, 0600);
@@ -58,23 +60,23 @@ absl::StatusOr<Credentials> PrepareCredentials(const std::string& folder, const 
   const auto authority = [&](const std::string& file, const std::string& name) {
     return KeptAuthority(absl::StrCat(folder, "/", file.substr(0, file.rfind('.'))), name, now);
   };
-  const absl::StatusOr<CertificateAuthority> cluster = authority(credentials::kClusterCa, "tensor-fusion");
+  const absl::StatusOr<http::CertificateAuthority> cluster = authority(credentials::kClusterCa, "tensor-fusion");
   if (!cluster.ok()) return cluster.status();
-  const absl::StatusOr<CertificateAuthority> node_client =
+  const absl::StatusOr<http::CertificateAuthority> node_client =
       authority(credentials::kNodeClientCa, "tensor-fusion node client");
   if (!node_client.ok()) return node_client.status();
-  const absl::StatusOr<CertificateAuthority> front_proxy =
+  const absl::StatusOr<http::CertificateAuthority> front_proxy =
       authority(credentials::kFrontProxyCa, "tensor-fusion front proxy");
   if (!front_proxy.ok()) return front_proxy.status();
   if (absl::Status status = KeptSigningKey(folder); !status.ok()) return status;
 
   Credentials made{.ca_certificate = cluster->pair().certificate};
-  KeyPair api_server, node, proxy;
+  http::KeyPair api_server, node, proxy;
   const struct {
-    const CertificateAuthority& authority;
-    CertificateRequest request;
+    const http::CertificateAuthority& authority;
+    http::CertificateRequest request;
     const char* file;  // nullptr: only in memory
-    KeyPair& pair;
+    http::KeyPair& pair;
   } wanted[] = {
       {*cluster,
        {.common_name = "kube-apiserver",
@@ -116,7 +118,7 @@ absl::StatusOr<Credentials> PrepareCredentials(const std::string& folder, const 
        made.admin},
   };
   for (const auto& [issuer, request, file, pair] : wanted) {
-    absl::StatusOr<KeyPair> issued = issuer.Issue(request, now);
+    absl::StatusOr<http::KeyPair> issued = issuer.Issue(request, now);
     if (!issued.ok()) return issued.status();
     if (file != nullptr) {
       if (absl::Status status = WritePair(absl::StrCat(folder, "/", file), *issued); !status.ok()) return status;

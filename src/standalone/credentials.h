@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "standalone/certificates.h"
+#include "http/certificates.h"
 
 namespace tf::standalone {
 
@@ -37,10 +37,10 @@ inline constexpr char kProcessNodeUser[] = "tensor-fusion:process-node";
 
 struct Credentials {
   std::string ca_certificate = {};
-  KeyPair admin = {};  // of group system:masters
-  KeyPair controller_manager = {};
-  KeyPair scheduler = {};
-  KeyPair process_node = {};
+  http::KeyPair admin = {};  // of group system:masters
+  http::KeyPair controller_manager = {};
+  http::KeyPair scheduler = {};
+  http::KeyPair process_node = {};
 };
 
 // Makes what is missing in `folder` and writes what is made anew. Errors name the file.

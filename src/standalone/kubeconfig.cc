@@ -11,7 +11,7 @@
 namespace tf::standalone {
 
 std::string KubeconfigText(const std::string& name, const std::string& server, const std::string& ca_certificate,
-                           const KeyPair& client) {
+                           const http::KeyPair& client) {
   return absl::StrCat("apiVersion: v1\nkind: Config\ncurrent-context: ", name,  //
                       "\nclusters:\n- name: ", name,                            //
                       "\n  cluster:\n    server: ", server,                     //

@@ -1,4 +1,4 @@
-#include "standalone/certificates.h"
+#include "http/certificates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace tf::standalone {
+namespace tf::http {
 namespace {
 
 using testing::HasSubstr;
@@ -118,6 +118,32 @@ TEST(Certificates, LoadRefusesWhatDoesNotBelongTogether) {
   EXPECT_FALSE(CertificateAuthority::Load({one->pair().certificate, "nothing"}).ok());
 }
 
+TEST(Certificates, LivesAsLongAsItsMakerSaysAndNoLongerThanItsAuthority) {
+  const auto authority = CertificateAuthority::Create("a", kNow, absl::Hours(48));
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  EXPECT_EQ(authority->not_before(), kNow - absl::Hours(1));
+  EXPECT_EQ(authority->not_after(), kNow + absl::Hours(48));
+  const auto short_lived = authority->Issue({.common_name = "x", .server = true, .life = absl::Hours(2)}, kNow);
+  const auto long_lived = authority->Issue({.common_name = "x", .server = true, .life = absl::Hours(99)}, kNow);
+  ASSERT_TRUE(short_lived.ok() && long_lived.ok());
+  EXPECT_EQ(ReadBundle(short_lived->certificate).at(0).not_after, kNow + absl::Hours(2));
+  EXPECT_EQ(ReadBundle(long_lived->certificate).at(0).not_after, kNow + absl::Hours(48));
+}
+
+TEST(Certificates, ABundleIsReadInOrderAndWhatIsNoneIsPassedOver) {
+  const auto one = CertificateAuthority::Create("a", kNow);
+  const auto other = CertificateAuthority::Create("b", kNow);
+  ASSERT_TRUE(one.ok() && other.ok());
+  const std::string broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  const auto read =
+      ReadBundle("# a comment\n" + one->pair().certificate + broken + "text\n" + other->pair().certificate);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].pem, one->pair().certificate);
+  EXPECT_EQ(read[1].pem, other->pair().certificate);
+  EXPECT_TRUE(ReadBundle("").empty());
+  EXPECT_TRUE(ReadBundle("nothing").empty());
+}
+
 TEST(Certificates, SigningKey) {
   const auto key = NewSigningKey();
   ASSERT_TRUE(key.ok()) << key.status();
@@ -126,4 +152,4 @@ TEST(Certificates, SigningKey) {
 }
 
 }  // namespace
-}  // namespace tf::standalone
+}  // namespace tf::http

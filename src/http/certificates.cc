@@ -1,4 +1,4 @@
-#include "standalone/certificates.h"
+#include "http/certificates.h"
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
@@ -8,12 +8,14 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace tf::standalone {
+namespace tf::http {
 namespace {
 
 template <auto Free>
@@ -27,8 +29,6 @@ using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
 
-constexpr absl::Duration kLife = absl::Hours(24 * 3650);
-
 absl::Status OpenSslError(const std::string& what) {
   char text[256] = "unknown error";
   if (const unsigned long code = ERR_get_error(); code != 0) ERR_error_string_n(code, text, sizeof(text));
@@ -40,6 +40,12 @@ std::string Contents(BIO* bio) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio, &data);
   return std::string(data, static_cast<size_t>(size));
+}
+
+std::optional<absl::Time> TimeOf(const ASN1_TIME* time) {
+  tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return std::nullopt;
+  return absl::FromTM(parts, absl::UTCTimeZone());
 }
 
 Key NewKey() { return Key(EVP_EC_gen("P-256")); }
@@ -88,12 +94,12 @@ bool SetSerialNumber(X509* certificate) {
 }
 
 // A certificate with everything but the extensions and the signature.
-Certificate Draft(EVP_PKEY* key, const CertificateRequest& request, absl::Time now) {
+Certificate Draft(EVP_PKEY* key, const CertificateRequest& request, absl::Time now, absl::Time not_after) {
   Certificate certificate(X509_new());
   X509* x = certificate.get();
   if (x == nullptr || X509_set_version(x, X509_VERSION_3) != 1 || !SetSerialNumber(x) || X509_set_pubkey(x, key) != 1 ||
       ASN1_TIME_set(X509_getm_notBefore(x), absl::ToTimeT(now - absl::Hours(1))) == nullptr ||
-      ASN1_TIME_set(X509_getm_notAfter(x), absl::ToTimeT(now + kLife)) == nullptr) {
+      ASN1_TIME_set(X509_getm_notAfter(x), absl::ToTimeT(not_after)) == nullptr) {
     return nullptr;
   }
   X509_NAME* name = X509_get_subject_name(x);
@@ -110,10 +116,11 @@ struct CertificateAuthority::Parsed {
   Key key;
 };
 
-absl::StatusOr<CertificateAuthority> CertificateAuthority::Create(const std::string& name, absl::Time now) {
+absl::StatusOr<CertificateAuthority> CertificateAuthority::Create(const std::string& name, absl::Time now,
+                                                                  absl::Duration life) {
   Key key = NewKey();
   if (key == nullptr) return OpenSslError("cannot make a key");
-  Certificate certificate = Draft(key.get(), {.common_name = name}, now);
+  Certificate certificate = Draft(key.get(), {.common_name = name}, now, now + life);
   if (certificate == nullptr) return OpenSslError(absl::StrCat("cannot make the authority '", name, "'"));
   X509* x = certificate.get();
   if (X509_set_issuer_name(x, X509_get_subject_name(x)) != 1 ||
@@ -145,13 +152,13 @@ absl::StatusOr<CertificateAuthority> CertificateAuthority::Load(KeyPair pair) {
   if (X509_check_ca(parsed->certificate.get()) == 0) {
     return absl::InvalidArgumentError("the certificate is not that of an authority");
   }
-  tm end{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(parsed->certificate.get()), &end) != 1) {
-    return OpenSslError("the certificate's end cannot be read");
-  }
+  const std::optional<absl::Time> begin = TimeOf(X509_get0_notBefore(parsed->certificate.get()));
+  const std::optional<absl::Time> end = TimeOf(X509_get0_notAfter(parsed->certificate.get()));
+  if (!begin.has_value() || !end.has_value()) return OpenSslError("the certificate's times cannot be read");
   CertificateAuthority authority;
   authority.pair_ = std::move(pair);
-  authority.not_after_ = absl::FromTM(end, absl::UTCTimeZone());
+  authority.not_before_ = *begin;
+  authority.not_after_ = *end;
   authority.parsed_ = std::move(parsed);
   return authority;
 }
@@ -160,7 +167,7 @@ absl::StatusOr<KeyPair> CertificateAuthority::Issue(const CertificateRequest& re
   const std::string failure = absl::StrCat("cannot make a certificate for '", request.common_name, "'");
   Key key = NewKey();
   if (key == nullptr) return OpenSslError(failure);
-  Certificate certificate = Draft(key.get(), request, now);
+  Certificate certificate = Draft(key.get(), request, now, std::min(now + request.life, not_after_));
   if (certificate == nullptr) return OpenSslError(failure);
 
   std::vector<std::string> usage, names;
@@ -186,6 +193,26 @@ absl::StatusOr<KeyPair> CertificateAuthority::Issue(const CertificateRequest& re
   return KeyPair{*std::move(certificate_text), *std::move(key_text)};
 }
 
+std::vector<BundledCertificate> ReadBundle(const std::string& pem) {
+  std::vector<BundledCertificate> found;
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (bio != nullptr) {
+    const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+    if (certificate == nullptr) {
+      const unsigned long error = ERR_peek_last_error();
+      ERR_clear_error();
+      if (ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE) break;
+      if (BIO_eof(bio.get()) != 0) break;
+      continue;  // a block that is broken
+    }
+    const std::optional<absl::Time> begin = TimeOf(X509_get0_notBefore(certificate.get()));
+    const std::optional<absl::Time> end = TimeOf(X509_get0_notAfter(certificate.get()));
+    absl::StatusOr<std::string> text = CertificateText(certificate.get());
+    if (begin.has_value() && end.has_value() && text.ok()) found.push_back({*std::move(text), *begin, *end});
+  }
+  return found;
+}
+
 absl::StatusOr<SigningKey> NewSigningKey() {
   const Key key = NewKey();
   const Bio bio(BIO_new(BIO_s_mem()));
@@ -197,4 +224,4 @@ absl::StatusOr<SigningKey> NewSigningKey() {
   return SigningKey{*std::move(private_key), Contents(bio.get())};
 }
 
-}  // namespace tf::standalone
+}  // namespace tf::http
