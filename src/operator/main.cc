@@ -12,10 +12,13 @@
 #include "operator/caches.h"
 #include "operator/cluster_controller.h"
 #include "operator/component_revisions.h"
+#include "operator/crd_check.h"
 #include "operator/node_controller.h"
 #include "operator/pod_cache.h"
 #include "operator/pool_controller.h"
 #include "operator/pool_rollouts.h"
+#include "operator/validation.h"
+#include "operator/webhook_certificates.h"
 
 namespace {
 
@@ -42,6 +45,20 @@ int main(int argc, char** argv) {
                                    .lease_name = "85104305.tensor-fusion.ai"};
   CLI::App app("Controllers of tensor-fusion.ai/v1: clusters, pools, nodes and the components that run on them", kName);
   tf::kube::AddManagerFlags(app, options);
+  std::string crds = "apply";
+  app.add_option("--crds", crds, "CustomResourceDefinitions that are too old: apply ours, or check and say which")
+      ->check(CLI::IsMember({"apply", "check"}))
+      ->capture_default_str();
+  tf::operators::WebhookCertificates::Options webhook{.secret_namespace = options.lease_namespace};
+  app.add_option("--webhook-configuration", webhook.configuration,
+                 "ValidatingWebhookConfiguration whose CA bundle is ours to keep right; without it, and without "
+                 "--webhook-certificate, there are no webhooks");
+  webhook.secret_name = "tensor-fusion-webhook-secret";
+  app.add_option("--webhook-secret", webhook.secret_name, "Where its authority is kept; made when it is not there")
+      ->capture_default_str();
+  app.add_option("--webhook-host", webhook.hosts, "Names and addresses that the API server calls webhooks by")
+      ->delimiter(',');
+  app.add_flag("--webhook-url", webhook.by_url, "They are called by URL at the first of these, not through a Service");
   AddVariables(app);
   app.footer(
       "Environment:\n"
@@ -50,9 +67,22 @@ int main(int argc, char** argv) {
       "  TF_ENABLE_LOG=1  log to standard error; TF_LOG_LEVEL: trace, debug, info, warn, error, off");
   CLI11_PARSE(app, argc, argv);
 
+  const bool own_certificates = !webhook.configuration.empty();
+  const bool webhooks = own_certificates || app.count("--webhook-certificate") > 0;
+  if (own_certificates && webhook.hosts.empty()) {
+    return std::fprintf(stderr, "%s: --webhook-configuration needs --webhook-host\n", kName), 2;
+  }
+  webhook.port = options.webhook.port;
+  tf::operators::WebhookCertificates certificates(webhook);
+  if (own_certificates) options.webhook.certificate = [&certificates] { return certificates.current(); };
+
   const auto manager = tf::kube::Manager::Make(options);
   if (!manager.ok()) return std::fprintf(stderr, "%s\n", manager.status().ToString().c_str()), 1;
+  tf::operators::AddCrdCheck(**manager,
+                             crds == "apply" ? tf::operators::CrdPolicy::kApply : tf::operators::CrdPolicy::kCheck);
   tf::operators::Caches caches(**manager);
+  if (own_certificates) certificates.AddTo(**manager);
+  if (webhooks) tf::operators::AddValidation(**manager, caches.pools);
   const tf::operators::ClusterController clusters(**manager, caches);
   tf::operators::PodCaches pods(**manager);
   tf::operators::ServerRevisions revisions(**manager, options.lease_namespace);
