@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 # What one clone has compiled, another one finds: paths below the clone are relative for ccache.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-.PHONY: help setup build demo test unit sanitize bench soak cluster cluster-down cluster-setup lint format clean
+.PHONY: help setup build images demo test unit sanitize bench soak cluster cluster-down cluster-setup lint format clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 14
@@ -16,6 +16,10 @@ build: setup     ## programs in build/bin, libraries in build/lib, CUDA examples
 	@cmake --preset release >/dev/null || cmake --preset release
 	@cmake --build build -j $(JOBS)
 
+images: build    ## container images of operator, hypervisor, worker and client in build/images, without a registry
+	@tools/setup --images
+	@tools/images
+
 demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits
 	@tools/demo
 
@@ -25,7 +29,7 @@ test: cluster-setup build ## unit tests, examples end to end, fuzz corpora, real
 
 # Tests with a true Kubernetes node are there for root, on whose machine their packages may be installed.
 cluster-setup:
-	@[ "$$(id -u)" -ne 0 ] || tools/setup --cluster
+	@[ "$$(id -u)" -ne 0 ] || { tools/setup --cluster && tools/setup --images; }
 
 unit: build      ## only the unit tests
 	@ctest --test-dir build --output-on-failure -j $(JOBS) -L unit
