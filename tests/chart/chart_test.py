@@ -94,7 +94,7 @@ class ChartTest(unittest.TestCase):
             "default": [],
             "process-node": ["-f", CHART / "values-process-node.yaml"],
             "many": ["--set", "controller.replicaCount=2,alert.replicaCount=3,license.secretName=my-license", "--set",
-                     "rbac.workloadNamespaces={team-a,team-b},controller.crds=check"],
+                     "rbac.workloadNamespaces={team-a,team-b},rbac.objectNames={settings},controller.crds=check"],
         }
         for case, arguments in cases.items():
             text = summary(template(*arguments))

@@ -19,9 +19,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts/tensor-fusion"
 
 
+def built(name):
+    """A released program, at the version that the tests use; built on first use."""
+    return subprocess.run([ROOT / "tools/kubernetes_tools", name], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def helm_program():
-    """Helm at the version that the tests use; built on first use."""
-    return subprocess.run([ROOT / "tools/kubernetes_tools", "helm"], capture_output=True, text=True, check=True).stdout.strip()
+    return built("helm")
 
 
 def copy_of_chart(folder, version=None, app_version=None):

@@ -29,12 +29,12 @@ tensor-fusion.ai/component: {{ index . 1 | quote }}
 {{- printf "%s/%s:%s" (index . 0) $image.repository (default (index . 2) $image.tag) -}}
 {{- end -}}
 
-{{/* What hand edits of the TensorFusionCluster in the API server are from: the last manager of its spec that is not Helm; "" when none. */}}
+{{/* What hand edits of the TensorFusionCluster in the API server are from: a manager of its spec that is not Helm (nor Flux' helm-controller); "" when none. */}}
 {{- define "tensor-fusion.clusterEditor" -}}
 {{- $live := lookup "tensor-fusion.ai/v1" "TensorFusionCluster" "" .Values.cluster.name -}}
 {{- range dig "metadata" "managedFields" (list) $live -}}
-{{- if and (ne .manager "helm") (ne (default "" .subresource) "status") (hasKey (default dict .fieldsV1) "f:spec") -}}
-{{- $at := .time -}}{{- printf "%s at %s" .manager $at -}}
+{{- if and (not (hasPrefix "helm" .manager)) (ne (default "" .subresource) "status") (hasKey (default dict .fieldsV1) "f:spec") -}}
+{{- printf "%s at %s" .manager .time -}}
 {{- break -}}
 {{- end -}}
 {{- end -}}

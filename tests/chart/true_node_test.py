@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The chart on a true node: containers from the images of `make images`, pods reached through Services, the rights of the chart and no
+more.
+
+Usage: true_node_test.py BUILD_FOLDER [unittest's arguments]
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "kubernetes")]
+from install import Installation, check_lifecycle  # noqa: E402  pylint: disable=wrong-import-position
+from rig import images  # noqa: E402  pylint: disable=wrong-import-position
+from served_chart import ROOT, ServedChart, built, helm_program  # noqa: E402  pylint: disable=wrong-import-position
+from support import ClusterTest, Machine  # noqa: E402  pylint: disable=wrong-import-position
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+ALERTMANAGER = "quay.io/prometheus/alertmanager:v0.28.1"  # the name that the chart asks for
+
+
+class TrueNode(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.before = Machine()
+        subprocess.run([ROOT / "tools/images", "operator"], check=True, env={**os.environ, "TF_BUILD": str(BUILD)})
+        cls.cluster = cls.up("chart", "--profile", "node")
+        cls.tool("load", "--name", "chart", str(BUILD / "images/operator.tar"))
+        archive = cls.home / "alertmanager.tar"
+        with open(archive, "wb") as stream:
+            images.write_image(stream, ALERTMANAGER, {"bin/alertmanager": built("alertmanager")})
+        cls.tool("load", "--name", "chart", str(archive))
+
+    def test_lifecycle(self):
+        with ServedChart() as chart:
+            environment = {**os.environ, **self.kubectl_environment(self.cluster)}
+            environment["PATH"] = f"{self.cluster.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+            # There is one image of the operator, whatever the chart's version is.
+            installation = Installation(helm_program(), chart, environment, ["--set", "controller.image.tag=0.1.0"])
+            check_lifecycle(self, installation)
+
+
+if __name__ == "__main__":
+    unittest.main()
