@@ -135,6 +135,23 @@ class WorkerStart(unittest.TestCase):
     def test_beyond_loopback_needs_a_key(self):
         self.assertRegex(self.refused(issue(), "-n", "native", "-p", "0", "--address", "0.0.0.0"), "key")
 
+    def test_without_a_key_it_can_listen_and_refuse(self):
+        worker = subprocess.Popen([WORKER, "-n", "native", "-p", "0", "--address", "0.0.0.0", "--refuse-without-key"],
+                                  env=self.environment | issue(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            port = worker.stdout.readline().strip().split("+")[2]
+            socket.create_connection(("127.0.0.1", int(port)), timeout=10).close()
+            done = subprocess.run([TFCTL, "run", "--connect", f"native+127.0.0.1+{port}", "--", str(BUILD / "examples/vector_add")],
+                                  env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("key", done.stderr)
+        finally:
+            worker.terminate()
+            worker.wait()
+            worker.stdout.close()
+        # On loopback it changes nothing.
+        self.ready(issue(), "-n", "native", "-p", "0", "--refuse-without-key")
+
     def test_key_file_that_others_can_read(self):
         key = pathlib.Path(self.folder.name) / "key"
         key.write_text("0" * 64 + "\n")

@@ -40,6 +40,7 @@ struct Options {
   std::string folder = "/dev/shm";
   std::string key_file;
   bool insecure = false;
+  bool refuse_without_key = false;
   std::string connection_file;
 };
 
@@ -120,6 +121,8 @@ int Main(int argc, char** argv) {
                  "File of mode 0600 with the link key (64 hexadecimal digits): TLS with this key on TCP");
   app.add_flag("--insecure-plaintext", options.insecure,
                "native: permit an address beyond loopback without a link key");
+  app.add_flag("--refuse-without-key", options.refuse_without_key,
+               "native: beyond loopback and without a link key listen all the same, and refuse every client");
   app.add_option("--connection-file", options.connection_file,
                  "Write the connection string to this file when ready (TF_CONNECTION_INFO_PATH: ip, port and pid)");
   app.footer(
@@ -226,6 +229,12 @@ int Main(int argc, char** argv) {
     absl::StatusOr<link::LinkKey> key = link::ReadLinkKeyFile(options.key_file);
     if (!key.ok()) return Fail(Message(key.status()));
     listen.key = *key;
+  } else if (options.refuse_without_key && options.net == "native" && !link::IsLoopback(options.address)) {
+    // A key that nobody else has: the address answers, and no client gets in.
+    absl::StatusOr<link::LinkKey> key = link::LinkKey::Generate();
+    if (!key.ok()) return Fail(Message(key.status()));
+    listen.key = *key;
+    spdlog::warn("{} is not loopback and there is no link key: every client is refused", options.address);
   }
   link::ConnectionString where =
       options.net == "native" ? link::ConnectionString::Native(options.address, static_cast<uint16_t>(options.port))
