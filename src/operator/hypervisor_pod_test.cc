@@ -172,7 +172,8 @@ TEST_F(HypervisorPodTest, ProviderGivesWayToTheTemplate) {
   EXPECT_EQ(ValueOf(container, "LD_LIBRARY_PATH"), "/lib/npu");
   EXPECT_EQ(ValueOf(container, "TF_HARDWARE_VENDOR"), "Ascend");
   EXPECT_EQ(ValueOf(container, "NVIDIA_VISIBLE_DEVICES"), "absent");
-  EXPECT_EQ(ValueOf(container, "TF_PROVIDER_HARDWARE_METADATA"), R"({"X1":"100","Ascend X1":"100"})");
+  EXPECT_EQ(ValueOf(container, "TF_PROVIDER_HARDWARE_METADATA"),
+            R"([{"model":"X1","fullModelName":"Ascend X1","fp16TFlops":"100"}])");
   ASSERT_EQ(container.volumeMounts.size(), 2u);
   EXPECT_EQ(container.volumeMounts[1].mountPath, "/driver");
   EXPECT_TRUE(container.volumeMounts[1].readOnly);

@@ -29,11 +29,10 @@ Json HypervisorSettings(const api::ProviderConfigSpec& provider) {
     if (!env.empty()) settings["extraEnv"] = env;
     if (!mounts.empty()) settings["hostPathMounts"] = mounts;
   }
-  JsonObject hardware;
+  JsonArray hardware;
   for (const api::HardwareModel& model : provider.hardwareMetadata) {
-    for (const std::string* name : {&model.model, &model.fullModelName}) {
-      if (!name->empty()) hardware[*name] = model.fp16TFlops.Canonical();
-    }
+    hardware.push_back(JsonObject{
+        {"model", model.model}, {"fullModelName", model.fullModelName}, {"fp16TFlops", model.fp16TFlops.Canonical()}});
   }
   if (!hardware.empty()) settings["hardware"] = hardware;
   return settings;

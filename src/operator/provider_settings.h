@@ -7,8 +7,8 @@
 namespace tf::operators {
 
 // Of a hypervisor's pod: {"vendor", "privileged", "ldLibraryPath", "extraEnv", "hostPathMounts", "hardware"}; hardware
-// is {model name: TFLOPS of FP16}, under the short and the full name. Blank members are left out, so that a field that
-// a provider does not use changes nothing. Prices, partitions, images and what the device plugin needs are not in it.
+// is a list of model, fullModelName and fp16TFlops. Blank members are left out, so that a field that a provider does
+// not use changes nothing. Prices, partitions, images and what the device plugin needs are not in it.
 api::Json HypervisorSettings(const api::ProviderConfigSpec& provider);
 
 // Of a worker's pod: {"image"}, the one that is used where neither pool nor template nor workload names one.
