@@ -13,12 +13,14 @@
 #include "operator/cluster_controller.h"
 #include "operator/component_revisions.h"
 #include "operator/crd_check.h"
+#include "operator/gpunode_controller.h"
 #include "operator/node_controller.h"
 #include "operator/pod_cache.h"
 #include "operator/pool_controller.h"
 #include "operator/pool_rollouts.h"
 #include "operator/validation.h"
 #include "operator/webhook_certificates.h"
+#include "operator/workload_controller.h"
 
 namespace {
 
@@ -38,10 +40,11 @@ void AddVariables(CLI::App& app) {
 
 int main(int argc, char** argv) {
   tf::InitLog(kName);
-  const char* ns = std::getenv("OPERATOR_NAMESPACE");
+  const char* given = std::getenv("OPERATOR_NAMESPACE");
+  const std::string ns = given == nullptr ? tf::api::kSystemNamespace : given;
   tf::kube::ManagerOptions options{.name = kName,
                                    .leader_elect = true,
-                                   .lease_namespace = ns == nullptr ? tf::api::kSystemNamespace : ns,
+                                   .lease_namespace = ns,
                                    .lease_name = "85104305.tensor-fusion.ai"};
   CLI::App app("Controllers of tensor-fusion.ai/v1: clusters, pools, nodes and the components that run on them", kName);
   tf::kube::AddManagerFlags(app, options);
@@ -49,7 +52,7 @@ int main(int argc, char** argv) {
   app.add_option("--crds", crds, "CustomResourceDefinitions that are too old: apply ours, or check and say which")
       ->check(CLI::IsMember({"apply", "check"}))
       ->capture_default_str();
-  tf::operators::WebhookCertificates::Options webhook{.secret_namespace = options.lease_namespace};
+  tf::operators::WebhookCertificates::Options webhook{.secret_namespace = ns};
   app.add_option("--webhook-configuration", webhook.configuration,
                  "ValidatingWebhookConfiguration whose CA bundle is ours to keep right; without it, and without "
                  "--webhook-certificate, there are no webhooks");
@@ -85,9 +88,11 @@ int main(int argc, char** argv) {
   if (webhooks) tf::operators::AddValidation(**manager, caches.pools);
   const tf::operators::ClusterController clusters(**manager, caches);
   tf::operators::PodCaches pods(**manager);
-  tf::operators::ServerRevisions revisions(**manager, options.lease_namespace);
+  tf::operators::ServerRevisions revisions(**manager, ns);
   tf::operators::PoolRollouts rollouts(**manager, caches, pods, revisions);
   const tf::operators::PoolController pools(**manager, caches, rollouts);
   const tf::operators::NodeController nodes(**manager, caches);
+  const tf::operators::GpuNodeController gpu_nodes(**manager, caches, pods, revisions, ns);
+  const tf::operators::WorkloadController workloads(**manager, caches, pods, revisions);
   return (*manager)->Run();
 }

@@ -236,12 +236,14 @@ std::string WorkerVendor(const api::TensorFusionWorkload& workload, const api::G
 }
 
 std::string WorkloadRevision(const api::WorkloadProfileSpec& spec) {
-  const Json covered = JsonObject{{"template", spec.workerPodTemplate},
-                                  {"memory", LimitMib(spec)},
-                                  {"percent", LimitPercent(spec)},
-                                  {"vendor", spec.vendor},
-                                  {"pool", spec.poolName},
-                                  {"affinity", spec.nodeAffinity}};
+  // What is not set is left out: what a later version of this program covers too then changes nothing.
+  JsonObject covered;
+  if (!spec.workerPodTemplate.empty()) covered["template"] = spec.workerPodTemplate;
+  if (const int64_t mib = LimitMib(spec); mib > 0) covered["memory"] = mib;
+  if (const int64_t percent = LimitPercent(spec); percent > 0) covered["percent"] = percent;
+  if (!spec.vendor.empty()) covered["vendor"] = spec.vendor;
+  if (!spec.poolName.empty()) covered["pool"] = spec.poolName;
+  if (!spec.nodeAffinity.empty()) covered["affinity"] = spec.nodeAffinity;
   const std::string text = boost::json::serialize(Sorted(covered));
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
