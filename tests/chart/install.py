@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 import time
+import urllib.request
 
 NAMESPACE = "tensor-fusion-sys"
 RELEASE = "tensor-fusion-sys"
@@ -65,6 +66,22 @@ class Installation:
             if time.monotonic() > end:
                 raise AssertionError(f"after {timeout} s: {what}\n{self.state()}")
             time.sleep(0.2)
+
+    def refused_requests(self):
+        """What the API server refused the operators for want of rights, as their metrics count it; each pod of them is asked."""
+        lines = []
+        pods = self.get("-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component=operator")["items"]
+        for pod in pods:
+            address = pod["status"].get("podIP", "")
+            if address.startswith("127."):  # which the API server gives nobody a way to
+                with urllib.request.urlopen(f"http://{address}:8081/metrics", timeout=30) as answer:
+                    page = answer.read().decode()
+            else:
+                page = self.kubectl("get", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:8081/proxy/metrics").stdout
+            if "rest_client_requests_total" not in page:
+                raise AssertionError(f"no metrics of {pod['metadata']['name']}:\n{page[:2000]}")
+            lines += [line for line in page.splitlines() if line.startswith("rest_client_requests_total") and 'code="403"' in line]
+        return lines
 
     def bundles(self):
         configuration = self.get("validatingwebhookconfiguration", WEBHOOK)
@@ -157,11 +174,12 @@ def check_lifecycle(test, installation):
     operator_before = installation.get("-n", NAMESPACE, DEPLOYMENT)["spec"]["template"]
     watched = Watched(installation)
     try:
-        done = installation.upgrade("--set", "controller.logLevel=debug", version="0.2.0")
+        done = installation.upgrade("--set", "controller.logLevel=debug,controller.replicaCount=2", version="0.2.0")
         test.assertIn("was changed by hand", done.stdout)
         installation.rollout_status()
         test.assertEqual(installation.get("tensorfusioncluster", "tensor-fusion")["spec"]["gpuPools"], pools)
         installation.await_value("the webhook refuses", installation.refuses_nonsense)
+        test.assertEqual(installation.refused_requests(), [])
         test.assertIn("2 ", installation.helm("-n", NAMESPACE, "history", RELEASE).stdout)
         installation.helm("-n", NAMESPACE, "rollback", RELEASE, "1")
         installation.rollout_status()

@@ -27,13 +27,38 @@ class TrueNode(ClusterTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.before = Machine()
-        subprocess.run([ROOT / "tools/images", "operator"], check=True, env={**os.environ, "TF_BUILD": str(BUILD)})
+        cls.names = [name for name in ("operator", "hypervisor", "worker", "client")
+                     if name == "client" or (BUILD / f"bin/tensor-fusion-{name}").exists()]
+        subprocess.run([ROOT / "tools/images", *cls.names], check=True, env={**os.environ, "TF_BUILD": str(BUILD)})
         cls.cluster = cls.up("chart", "--profile", "node")
-        cls.tool("load", "--name", "chart", str(BUILD / "images/operator.tar"))
+        for name in cls.names:
+            cls.tool("load", "--name", "chart", str(BUILD / f"images/{name}.tar"))
         archive = cls.home / "alertmanager.tar"
         with open(archive, "wb") as stream:
             images.write_image(stream, ALERTMANAGER, {"bin/alertmanager": built("alertmanager")})
         cls.tool("load", "--name", "chart", str(archive))
+
+    def test_the_images_run(self):
+        commands = {"operator": ["tensor-fusion-operator", "--help"], "hypervisor": ["tensor-fusion-hypervisor", "--help"],
+                    "worker": ["tensor-fusion-worker", "--help"],
+                    "client": ["cp", "-rv", "/opt/tensor-fusion/lib/client", "/tmp/to"]}
+        client = self.api(self.cluster)
+        self.wait("the service account", lambda: client.get("ServiceAccount", "default", "default"))
+        for name in self.names:
+            client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": {
+                "restartPolicy": "Never", "containers": [{
+                    "name": "main", "image": f"docker.io/tensorfusion/tensor-fusion-{name}:0.1.0", "imagePullPolicy": "IfNotPresent",
+                    "command": commands[name], "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                    "securityContext": {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False,
+                                        "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": name != "hypervisor"}}],
+                "volumes": [{"name": "tmp", "emptyDir": {}}]}})
+        for name in self.names:
+            def phase(name=name):
+                return client.get("Pod", "default", name)["status"].get("phase")
+            self.wait(f"{name} ends", lambda: phase() in ("Succeeded", "Failed"))
+            said = self.kubectl(self.cluster, "logs", name)
+            self.assertEqual(phase(), "Succeeded", f"{name}: {said}")
+            self.assertIn("libcuda.so.1" if name == "client" else f"tensor-fusion-{name}", said)
 
     def test_lifecycle(self):
         with ServedChart() as chart:
