@@ -130,7 +130,7 @@ NamespaceLicense ServerRevisions::License(const std::string& pool, const Json& b
     return license;
   }
   const absl::StatusOr<FoundLicense> found = FindLicense(
-      *pod_template,
+      *pod_template, ns,
       [&](Reference::Kind kind, const std::string& name) { return objects_->ValuesOf(pool, {kind, ns, name}); });
   if (!found.ok()) {
     license.unreadable = found.status();
@@ -159,7 +159,8 @@ absl::StatusOr<PodRevision> ServerRevisions::ForNewPod(const api::GPUPool& pool,
   }
   if (set_aside) {
     const rollout::State state = rollout::ReadState(pool.status.componentStatus, pool.status.rollouts);
-    const std::string good = Revision::Parse(state.components[static_cast<size_t>(component)].last_good).config;
+    const rollout::ComponentState& of = state.components[static_cast<size_t>(component)];
+    const std::string good = Revision::Parse(of.last_good.empty() ? of.from : of.last_good).config;
     if (!good.empty() && good != config) {
       if (std::optional<Json> old = BlockOf(pool, component, good)) {
         SetBlock(configs, component, *old);

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "api/names.h"
 
 namespace tf::operators {
@@ -36,6 +37,12 @@ constexpr Source kOfEnv[] = {{"valueFrom.secretKeyRef", Kind::kSecret},
                              {"valueFrom.configMapKeyRef", Kind::kConfigMap}};
 constexpr Source kOfEnvFrom[] = {{"secretRef", Kind::kSecret}, {"configMapRef", Kind::kConfigMap}};
 
+absl::Status Missing(Kind kind, const std::string& ns, const Json& reference, const std::string& key) {
+  return absl::UnavailableError(absl::StrCat(KindName(kind), " ", ns, "/", std::string(kube::Text(reference, "name")),
+                                             key.empty() ? " is missing" : absl::StrCat(" has no key '", key, "'"),
+                                             ": the worker template references it"));
+}
+
 std::optional<std::string>* Wanted(FoundLicense& found, std::string_view name) {
   if (name == kText) return &found.text;
   if (name == kSignature) return &found.signature;
@@ -44,7 +51,7 @@ std::optional<std::string>* Wanted(FoundLicense& found, std::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<FoundLicense> FindLicense(const Json& pod_template, const ValuesReader& read) {
+absl::StatusOr<FoundLicense> FindLicense(const Json& pod_template, const std::string& ns, const ValuesReader& read) {
   FoundLicense found;
   const Json* container = WorkerContainer(pod_template);
   if (container == nullptr) return found;
@@ -56,7 +63,10 @@ absl::StatusOr<FoundLicense> FindLicense(const Json& pod_template, const ValuesR
         if (reference == nullptr) continue;
         const auto values = read(source.kind, std::string(kube::Text(*reference, "name")));
         if (!values.ok()) return values.status();
-        if (!values->has_value()) continue;
+        if (!values->has_value()) {
+          if (kube::Flag(*reference, "optional")) continue;
+          return Missing(source.kind, ns, *reference, "");
+        }
         for (const auto& [key, value] : **values) {
           if (std::optional<std::string>* wanted = Wanted(found, prefix + key)) *wanted = value;
         }
@@ -74,9 +84,11 @@ absl::StatusOr<FoundLicense> FindLicense(const Json& pod_template, const ValuesR
       if (reference == nullptr) continue;
       const auto values = read(source.kind, std::string(kube::Text(*reference, "name")));
       if (!values.ok()) return values.status();
-      if (!values->has_value()) continue;
-      if (const auto value = (*values)->find(std::string(kube::Text(*reference, "key"))); value != (*values)->end()) {
-        *wanted = value->second;
+      const std::string key(kube::Text(*reference, "key"));
+      if (values->has_value() && (*values)->contains(key)) {
+        *wanted = (*values)->at(key);
+      } else if (!kube::Flag(*reference, "optional")) {
+        return Missing(source.kind, ns, *reference, values->has_value() ? key : "");
       }
     }
   }

@@ -33,8 +33,10 @@ using ValuesReader = std::function<absl::StatusOr<std::optional<std::map<std::st
     Reference::Kind, const std::string&)>;
 
 // `pod_template`: {template: {spec}}, as a pool has it. The worker container is the one of that name, or else the only
-// one. Errors are those of `read`.
-absl::StatusOr<FoundLicense> FindLicense(const kube::Json& pod_template, const ValuesReader& read);
+// one. Errors are those of `read`; Unavailable too where what is not optional is missing: it is named, in namespace
+// `ns`.
+absl::StatusOr<FoundLicense> FindLicense(const kube::Json& pod_template, const std::string& ns,
+                                         const ValuesReader& read);
 
 // Does the template mention a licence at all, whether it can be read or not?
 bool MentionsLicense(const kube::Json& pod_template);

@@ -32,7 +32,7 @@ FoundLicense Find(std::string_view container, const std::map<std::string, Values
       kube::ParseJson(absl::StrCat(R"({"template": {"spec": {"containers": [{"name": "other"}, )",
                                    absl::string_view(container.data(), container.size()), "]}}}"));
   EXPECT_TRUE(pod_template.ok()) << pod_template.status();
-  const auto found = FindLicense(*pod_template, Reader(objects));
+  const auto found = FindLicense(*pod_template, "apps", Reader(objects));
   EXPECT_TRUE(found.ok()) << found.status();
   return *found;
 }
@@ -71,12 +71,27 @@ TEST(FindLicense, AbsentIsNotEmpty) {
   EXPECT_TRUE(Find(R"({"name": "worker", "env": [{"name": "TF_LICENSE", "value": "x"}]})").absent());
 }
 
+TEST(FindLicense, WhatIsMissingIsNamed) {
+  const auto find = [](std::string_view optional, const std::map<std::string, Values>& objects) {
+    const auto pod_template = kube::ParseJson(
+        absl::StrCat(R"({"template": {"spec": {"containers": [{"name": "w", "env": [{"name": "TF_LICENSE",
+            "valueFrom": {"secretKeyRef": {"name": "lic", "key": "text")",
+                     absl::string_view(optional.data(), optional.size()), "}}}]}]}}}"));
+    return FindLicense(*pod_template, "apps", Reader(objects));
+  };
+  EXPECT_EQ(find("", {}).status().message(), "Secret apps/lic is missing: the worker template references it");
+  EXPECT_EQ(find("", {{"Secret/lic", {}}}).status().message(),
+            "Secret apps/lic has no key 'text': the worker template references it");
+  EXPECT_EQ(find(R"(, "optional": true)", {})->text, "");
+}
+
 TEST(FindLicense, WhatCannotBeReadIsAnError) {
   const auto pod_template = kube::ParseJson(R"({"template": {"spec": {"containers": [{"name": "tensorfusion-worker",
       "env": [{"name": "TF_LICENSE", "valueFrom": {"secretKeyRef": {"name": "lic", "key": "text"}}}]}]}}})");
-  const auto found = FindLicense(*pod_template, [](Kind, const std::string&) -> absl::StatusOr<std::optional<Values>> {
-    return absl::UnavailableError("Secret apps/lic cannot be read");
-  });
+  const auto found =
+      FindLicense(*pod_template, "apps", [](Kind, const std::string&) -> absl::StatusOr<std::optional<Values>> {
+        return absl::UnavailableError("Secret apps/lic cannot be read");
+      });
   EXPECT_EQ(found.status().code(), absl::StatusCode::kUnavailable);
 }
 
