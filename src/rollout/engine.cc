@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -129,6 +130,7 @@ class Rollout {
   Report& report_;
   std::optional<Units> units_ = {};  // for state_.target
   Stop stop_ = Stop::kNone;
+  std::map<std::string, absl::Time> again_ = {};  // nodes whose restart was asked for and has not happened: go first
   // Counted by Act.
   std::vector<Unit*> candidates_ = {};  // may be opened now, in this order
   int64_t waiting_ = 0;                 // are to be opened: candidates and those that something holds up
@@ -190,7 +192,7 @@ void Rollout::Begin() {
   std::vector<OpenNode> in_flight;
   for (const OpenNode& open : state_.open) {
     const Unit* unit = units().Find(open.node);
-    const bool available = unit == nullptr || (!unit->Disturbed() && unit->broken.empty());
+    const bool available = unit == nullptr || (!unit->Disturbed() && unit->broken.empty() && !unit->refused_down);
     if (!available) in_flight.push_back({open.node, Floor(now_)});
   }
   state_.open = std::move(in_flight);
@@ -200,6 +202,12 @@ void Rollout::Begin() {
     state_.batch_opened = static_cast<int64_t>(state_.open.size());
     state_.batch_started = Floor(now_);
   }
+  SortOut();
+  // Of the revision already and not ready: no evidence, whatever the clocks of two machines say.
+  for (const Unit& unit : units().all()) {
+    if (!IsOpen(unit.name)) units().Excuse(unit, unit.awaited);
+  }
+  state_.excused = units().excused();
   SortOut();
 }
 
@@ -237,23 +245,24 @@ void Rollout::LookAtOpen() {
     if (unit == nullptr) continue;  // the node is gone
     const bool nothing_begun = !unit->Disturbed() && unit->current == 0 && unit->innocent == 0;
     const bool outdated = !unit->due.empty() || !unit->broken.empty() || !unit->refused.empty();
-    if (!outdated && unit->Settled()) continue;
-    // Refused and not disturbed, or it cannot be restarted any more: it is not in flight, and its place in the batch is
-    // free.
-    const bool held = unit->due.empty() && unit->broken.empty() && !unit->refused.empty();
-    const bool stopped = stop_ != Stop::kNone && unit->broken.empty();
-    if (outdated && !unit->Disturbed() && !unit->settling && (held || stopped || (!unit->up && nothing_begun))) {
+    if (!outdated && unit->Settled() && unit->ending == 0) continue;
+    // Ready and outdated: its restart has not happened, for want of an operator or because it was refused. It is not in
+    // flight: its place is free, and it may be opened again, within what is allowed now.
+    const bool ready = unit->broken.empty() && !unit->refused_down;
+    if (outdated && !unit->Disturbed() && !unit->settling && (ready || (!unit->up && nothing_begun))) {
       state_.batch_opened = std::max<int64_t>(0, state_.batch_opened - 1);
+      if (unit->refused.empty()) again_[open.node] = open.since;
       continue;
     }
     if (now_ - open.since >= policy_.progress_deadline) {
-      // Its restart has not taken effect yet, so it has not had its turn: the time begins anew.
-      if (!unit->Disturbed() && outdated) {
-        open.since = Floor(now_);
-      } else {
+      if (unit->Disturbed() || unit->settling) {
         Fail(open.node, unit);
         continue;
       }
+      // Nothing of the revision has been seen, which is no evidence. While restarts are stopped it goes on later; where
+      // they are refused it is set aside.
+      if (stop_ == Stop::kNone && !unit->refused.empty()) continue;
+      open.since = Floor(now_);
     }
     still.push_back(open);
   }
@@ -337,7 +346,7 @@ void Rollout::Look(Shared& shared) {
     LookAtAwaited();
   }
   stop_ = FindStop();
-  state_.excused = units().StillExcused();
+  units().EndExcuses();
 
   int64_t unplaced = 0;
   for (const Unit& unit : units().all()) {
@@ -379,16 +388,12 @@ void Rollout::Restart(const Unit& unit, const PodSeen& pod, bool if_unchanged) {
 
 // What is down already costs nothing.
 void Rollout::Repair(Shared& shared) {
-  std::vector<const PodSeen*> restarted;
   for (const Unit& unit : units().all()) {
     if (unit.broken.empty() || !unit.up || IsOpen(unit.name) || IsFailed(unit.name)) continue;
     if (Busy(unit.name) || shared.before.contains(unit.name)) continue;
-    for (const PodSeen* pod : unit.broken) {
-      Restart(unit, *pod, true);
-      restarted.push_back(pod);
-    }
+    for (const PodSeen* pod : unit.broken) Restart(unit, *pod, true);
+    units().Excuse(unit, unit.broken);
   }
-  if (!restarted.empty()) state_.excused = units().ExcuseAlso(restarted);
 }
 
 // Of nodes that had their turn: what is still there of another revision.
@@ -396,8 +401,10 @@ void Rollout::AskAgain() {
   for (const OpenNode& open : state_.open) {
     const Unit* unit = units().Find(open.node);
     if (unit == nullptr || !unit->up) continue;
-    for (const PodSeen* pod : unit->due) Restart(*unit, *pod, false);
-    for (const PodSeen* pod : unit->broken) Restart(*unit, *pod, false);
+    if (unit->Disturbed()) {
+      for (const PodSeen* pod : unit->due) Restart(*unit, *pod, false);
+    }
+    for (const PodSeen* pod : unit->broken) Restart(*unit, *pod, true);
   }
 }
 
@@ -415,12 +422,15 @@ void Rollout::CloseBatch() {
 }
 
 void Rollout::Open(Unit& unit) {
-  state_.open.push_back({unit.name, Floor(now_)});
+  // The time that it has begins with the restart. An attempt that is repeated does not change the state every time.
+  const auto again = again_.find(unit.name);
+  const bool keeps_time = again != again_.end() && now_ - again->second < policy_.progress_deadline / 2;
+  state_.open.push_back({unit.name, keeps_time ? again->second : Floor(now_)});
   SortByNode(state_.open);
   ++state_.batch_opened;
   --waiting_;
-  for (const PodSeen* pod : unit.due) Restart(unit, *pod, false);
-  for (const PodSeen* pod : unit.broken) Restart(unit, *pod, false);
+  units().EndExcuse(unit);
+  for (const PodSeen* pod : unit.due) Restart(unit, *pod, false);  // Repair has restarted what is broken
 }
 
 void Rollout::OpenUnits(Shared& shared) {
@@ -432,9 +442,10 @@ void Rollout::OpenUnits(Shared& shared) {
   const int64_t may = limit ? Nodes(*limit, static_cast<int64_t>(seen_.nodes.size())) : INT64_MAX;
   for (Unit* unit : candidates_) {
     if (state_.batch_open && state_.batch_opened >= state_.batch_size) break;
-    // Whether the node is down already on another account, it costs nothing.
-    const int64_t down = static_cast<int64_t>(shared.unavailable.size()) + shared.unplaced;
-    if (down >= may && !shared.unavailable.contains(unit->name)) {
+    // A node that is down already on another account is counted once.
+    const int64_t down = static_cast<int64_t>(shared.unavailable.size()) + shared.unplaced +
+                         (shared.unavailable.contains(unit->name) ? 0 : 1);
+    if (down > may) {
       budget_full_ = true;
       continue;
     }
@@ -488,9 +499,10 @@ void Rollout::Act(Shared& shared) {
   const auto refused = [](const Unit* unit) {
     return std::any_of(unit->due.begin(), unit->due.end(), [](const PodSeen* pod) { return !pod->refused_by.empty(); });
   };
-  std::stable_sort(candidates_.begin(), candidates_.end(), [&](const Unit* a, const Unit* b) {
-    return std::make_tuple(refused(a), a->oldest, a->name) < std::make_tuple(refused(b), b->oldest, b->name);
-  });
+  const auto order = [&](const Unit* unit) {
+    return std::make_tuple(!again_.contains(unit->name), refused(unit), unit->oldest, std::cref(unit->name));
+  };
+  std::sort(candidates_.begin(), candidates_.end(), [&](const Unit* a, const Unit* b) { return order(a) < order(b); });
   // The size of an open batch stands: nodes that join do not enlarge it.
   if (!state_.batch_open || state_.batch_size == 0) {
     state_.batch_size = BatchSize(policy_.batch_percentage, report_.total);
@@ -509,6 +521,7 @@ void Rollout::Act(Shared& shared) {
       AskAgain();
       OpenUnits(shared);
     }
+    state_.excused = units().excused();
     Finish();
   } else if (report_.total > 0 && !component_seen_.refusal) {
     state_.last_good = state_.target;
@@ -531,9 +544,12 @@ void Rollout::Act(Shared& shared) {
 void Rollout::Finish() {
   if (report_.ready < report_.total || !state_.open.empty() || !state_.awaited.empty() || !state_.failed.empty())
     return;
-  const bool left = std::any_of(units().all().begin(), units().all().end(),
-                                [&](const Unit& unit) { return unit.Outdated() && (unit.up || report_.total == 0); });
-  if (left) return;
+  if (SomethingIsOutdated()) return;
+  for (const Unit& unit : units().all()) {
+    if (unit.up && unit.leaving > 0) return;
+    // With everything set aside nothing has been shown.
+    if (report_.total == 0 && unit.node != nullptr && TakesPart(unit)) return;
+  }
   state_.complete = true;
   state_.batch_open = false;
   state_.halted_for.clear();

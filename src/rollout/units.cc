@@ -1,8 +1,6 @@
 #include "rollout/units.h"
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,9 +14,7 @@ std::string PodName(const PodSeen& pod) { return pod.ns.empty() ? pod.name : abs
 Units::Units(const Judgement& judgement, const Observation& seen, const std::unordered_set<std::string>& had_turn,
              absl::Time now)
     : judgement_(judgement), now_(now) {
-  for (const Excused& excused : *judgement.excused) owners_.push_back({excused.owner, Owner{.quota = excused.pods}});
-  std::sort(owners_.begin(), owners_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-
+  for (const Excused& excused : *judgement.excused) owners_[excused.owner].quota = excused.pods;
   const size_t component = static_cast<size_t>(judgement.component);
   units_.reserve(seen.nodes.size());
   for (const NodeSeen& node : seen.nodes) {
@@ -33,6 +29,7 @@ Units::Units(const Judgement& judgement, const Observation& seen, const std::uno
       pod.revisions = {judgement.target};
       pod.trouble = "Missing";
       pod.trouble_message = "its hypervisor pod is not there";
+      if (!node.up) pod.created = absl::InfinitePast();  // nobody makes one there, whatever the revision
       Sort(pod, unit, turn);
     }
   }
@@ -63,14 +60,10 @@ void Units::Sort(const PodSeen& pod, Unit& unit, bool had_turn) {
   const bool ready = pod.ready && unit.up && !pod.terminating && !pod.uid.empty();
   const bool hypervisor = judgement_.component == Component::kHypervisor;
 
-  const std::string owner_name = OwnerOf(pod, unit);
-  const auto found = std::lower_bound(owners_.begin(), owners_.end(), owner_name,
-                                      [](const auto& entry, const std::string& name) { return entry.first < name; });
-  Owner* owner = found != owners_.end() && found->first == owner_name ? &found->second : nullptr;
-  if (owner != nullptr) {
-    owner->seen = true;
-    if (!wanted || !ready) owner->broken = true;
-  }
+  Owner& owner = owners_[OwnerOf(pod, unit)];
+  owner.seen = true;
+  if (!wanted || !ready) owner.done = false;
+  if (!ready) ++owner.unready;
 
   if (pod.terminating) {
     (wanted ? unit.ending : unit.leaving) += 1;
@@ -81,6 +74,7 @@ void Units::Sort(const PodSeen& pod, Unit& unit, bool had_turn) {
       unit.manual.push_back(&pod);
     } else if (!pod.refused_by.empty() && pod.retry_after > now_) {
       unit.refused.push_back(&pod);
+      unit.refused_down = unit.refused_down || !ready;
     } else if (ready) {
       unit.due.push_back(&pod);
       unit.oldest = std::min(unit.oldest, pod.created);
@@ -104,8 +98,8 @@ void Units::Sort(const PodSeen& pod, Unit& unit, bool had_turn) {
     }
     return;
   }
-  if (owner != nullptr && owner->used < owner->quota) {
-    ++owner->used;
+  if (owner.used < owner.quota) {
+    ++owner.used;
     ++unit.innocent;
   } else if (!stands_in) {
     ++unit.innocent;
@@ -114,31 +108,33 @@ void Units::Sort(const PodSeen& pod, Unit& unit, bool had_turn) {
   }
 }
 
-std::vector<Excused> Units::ExcuseAlso(const std::vector<const PodSeen*>& restarted) const {
-  std::map<std::string, int64_t> need;
-  std::unordered_map<const PodSeen*, const Unit*> unit_of;
-  for (const Unit& unit : units_) {
-    for (const PodSeen* pod : unit.broken) unit_of[pod] = &unit;
+void Units::Excuse(const Unit& unit, const std::vector<const PodSeen*>& restarted) {
+  for (const PodSeen* pod : restarted) {
+    Owner& owner = owners_[OwnerOf(*pod, unit)];
+    ++owner.used;
+    owner.quota = std::max(owner.quota, owner.used);
   }
-  for (const PodSeen* pod : restarted) ++need[OwnerOf(*pod, *unit_of.at(pod))];
-  for (const auto& [name, owner] : owners_) {
-    const auto more = need.find(name);
-    if (more == need.end()) {
-      need[name] = owner.quota;
-    } else {
-      more->second = std::max(owner.quota, owner.used + more->second);
-    }
-  }
-  std::vector<Excused> excused;
-  for (const auto& [name, pods] : need) excused.push_back({name, pods});
-  return excused;
 }
 
-std::vector<Excused> Units::StillExcused() const {
+void Units::EndExcuse(const Unit& unit) {
+  for (const PodSeen* pod : unit.due) {
+    Owner& owner = owners_[OwnerOf(*pod, unit)];
+    owner.quota = std::min(owner.quota, owner.unready);
+  }
+}
+
+void Units::EndExcuses() {
+  for (auto& [name, owner] : owners_) {
+    if (owner.seen && owner.done) owner.quota = 0;
+  }
+}
+
+std::vector<Excused> Units::excused() const {
   std::vector<Excused> excused;
   for (const auto& [name, owner] : owners_) {
-    if (!owner.seen || owner.broken) excused.push_back({name, owner.quota});
+    if (owner.quota > 0) excused.push_back({name, owner.quota});
   }
+  std::sort(excused.begin(), excused.end(), [](const Excused& a, const Excused& b) { return a.owner < b.owner; });
   return excused;
 }
 

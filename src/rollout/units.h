@@ -8,7 +8,6 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "rollout/engine.h"
@@ -34,6 +33,7 @@ struct Unit {
   std::vector<const PodSeen*> due = {};      // ready
   std::vector<const PodSeen*> broken = {};   // not ready, or the node is down
   std::vector<const PodSeen*> refused = {};  // the next attempt has to wait
+  bool refused_down = false;                 // one of them is not ready
   std::vector<const PodSeen*> manual = {};   // not of the revision, and nobody would
 
   size_t leaving = 0;  // terminating, not of the revision
@@ -69,16 +69,20 @@ class Units {
   std::vector<Unit>& all() { return units_; }  // nodes as they were seen, then what has no node
   Unit* Find(const std::string& name);
 
-  // What has to be excused from now on when `restarted` are restarted although their turn has not come.
-  std::vector<Excused> ExcuseAlso(const std::vector<const PodSeen*>& restarted) const;
-  // Without the owners whose pods are all of the revision and ready.
-  std::vector<Excused> StillExcused() const;
+  // Pods that were not ready before their turn and are restarted: what takes their place is no evidence.
+  void Excuse(const Unit& unit, const std::vector<const PodSeen*>& restarted);
+  // A unit is restarted in its turn: what of its owners has become ready is excused no longer.
+  void EndExcuse(const Unit& unit);
+  // Nor is any pod of an owner that is of the revision and ready as a whole.
+  void EndExcuses();
+  std::vector<Excused> excused() const;
 
  private:
   struct Owner {
-    int64_t quota = 0;  // excused so far
-    int64_t used = 0;
-    bool broken = false;  // not all of it is of the revision and ready
+    int64_t quota = 0;  // excused pods
+    int64_t used = 0;   // of them, seen not ready
+    int64_t unready = 0;
+    bool done = true;  // what is seen of it is of the revision and ready
     bool seen = false;
   };
 
@@ -89,9 +93,9 @@ class Units {
   const Judgement judgement_;
   const absl::Time now_;
   std::vector<Unit> units_ = {};
-  std::unordered_map<std::string, size_t> index_ = {};      // into units_, by name
-  std::vector<std::pair<std::string, Owner>> owners_ = {};  // sorted; only those that are excused
-  std::deque<PodSeen> missing_ = {};                        // hypervisors that ought to be there
+  std::unordered_map<std::string, size_t> index_ = {};  // into units_, by name
+  std::unordered_map<std::string, Owner> owners_ = {};
+  std::deque<PodSeen> missing_ = {};  // hypervisors that ought to be there
 };
 
 }  // namespace tf::rollout
