@@ -119,6 +119,10 @@ JsonObject StatusPatch(const api::GPU& gpu, const Card& card, const Place& place
   if (status.phase.empty()) {
     status.phase = "Pending";
     status.available = status.capacity;
+  } else {
+    // What is taken of the card stays taken.
+    status.available.tflops += status.capacity.tflops - gpu.status.capacity.tflops;
+    status.available.vram += status.capacity.vram - gpu.status.capacity.vram;
   }
   return Changed(StatusOf(gpu), StatusOf(wanted));
 }

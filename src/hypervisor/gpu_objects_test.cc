@@ -68,6 +68,18 @@ TEST(GpuObjects, WhatOthersWroteStays) {
   EXPECT_EQ(Json(patch), *kube::ParseJson(R"({"index":0})"));
 }
 
+TEST(GpuObjects, OtherTflopsLeaveWhatIsTaken) {
+  api::GPU gpu = NewGpu(kCard, kPlace, Owner());
+  gpu = Applied(gpu, StatusPatch(gpu, kCard, kPlace, {}));
+  gpu.status.available.tflops = api::Quantity(300);
+  const HardwareTable table =
+      *HardwareTable::Parse(R"([{"model":"A","fullModelName":"NVIDIA A100-SXM4-80GB","fp16TFlops":"100"}])");
+  gpu = Applied(gpu, StatusPatch(gpu, kCard, kPlace, table));
+  EXPECT_EQ(gpu.status.capacity.tflops, api::Quantity(100));
+  EXPECT_EQ(gpu.status.available.tflops, api::Quantity(88));
+  EXPECT_THAT(StatusPatch(gpu, kCard, kPlace, table), ::testing::IsEmpty());
+}
+
 TEST(GpuObjects, AMissingCardIsMarkedOnceAndUnmarked) {
   api::GPU gpu = NewGpu(kCard, kPlace, Owner());
   const JsonObject mark = MissingPatch(gpu, kNow);

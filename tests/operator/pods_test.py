@@ -22,22 +22,6 @@ LIBRARIES = [{"name": "TF_NVML_LIB_PATH", "value": f"{SIMULATED}/libnvidia-ml.so
 NODES = ["node-0", "node-1", "node-2"]
 POOL = "tf-shared"
 
-# What the chart gives the hypervisors.
-RIGHTS = [
-    {"apiVersion": "v1", "kind": "ServiceAccount",
-     "metadata": {"name": "tensor-fusion-hypervisor-sa", "namespace": NAMESPACE}},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-     "metadata": {"name": "tensor-fusion-hypervisor-role"},
-     "rules": [{"apiGroups": ["tensor-fusion.ai"], "resources": ["gpunodes", "gpus"], "verbs": ["get", "list", "watch"]},
-               {"apiGroups": ["tensor-fusion.ai"], "resources": ["gpus"], "verbs": ["create", "patch"]},
-               {"apiGroups": ["tensor-fusion.ai"], "resources": ["gpus/status", "gpunodes/status"], "verbs": ["patch"]},
-               {"apiGroups": ["tensor-fusion.ai"], "resources": ["gpunodes/finalizers"], "verbs": ["update"]}]},
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-     "metadata": {"name": "tensor-fusion-hypervisor-rolebinding"},
-     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tensor-fusion-hypervisor-role"},
-     "subjects": [{"kind": "ServiceAccount", "name": "tensor-fusion-hypervisor-sa", "namespace": NAMESPACE}]},
-]
-
 cluster = None
 operator = None
 temporary = None
@@ -54,7 +38,7 @@ def setUpModule():
     cluster = Cluster(BIN)
     cluster.up("--nodes", str(len(NODES)), "--gpus-per-node", "A100-80G:2")
     install(cluster, SOURCE)
-    cluster.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": RIGHTS}))
+    cluster.kubectl("apply", "-f", os.path.join(SOURCE, "examples/pool/hypervisor-rights.yaml"))
     cluster.kubectl("create", "secret", "generic", "licence", f"--from-literal=sign={licence['TF_LICENSE_SIGN']}")
     operator = Operator(cluster, temporary.name).start()
 
@@ -70,16 +54,16 @@ def tearDownModule():
         temporary.cleanup()
 
 
-def pool(worker_image="tensorfusion/tensor-fusion-worker:1", worker_container="tensorfusion-worker", **worker):
+def pool(worker_image="tensorfusion/tensor-fusion-worker:1", worker_container="tensorfusion-worker", libraries=None):
     return {"name": "shared", "isDefault": True, "specTemplate": {
         "capacityConfig": {"oversubscription": {"tflopsOversellRatio": 200}},
         "nodeManagerConfig": {"nodeSelector": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "Exists"}]}]}},
         "componentConfig": {
             "hypervisor": {"image": "tensorfusion/tensor-fusion-hypervisor:1", "podTemplate": {"template": {"spec": {
-                "containers": [{"name": "tensorfusion-hypervisor", "env": LIBRARIES}]}}}},
+                "containers": [{"name": "tensorfusion-hypervisor", "env": libraries or LIBRARIES}]}}}},
             "worker": {"image": worker_image, "podTemplate": {"template": {"spec": {"containers": [
-                {"name": worker_container, **worker, "env": LIBRARIES + [
+                {"name": worker_container, "env": LIBRARIES + [
                     {"name": "TF_LICENSE", "value": licence["TF_LICENSE"]},
                     {"name": "TF_LICENSE_SIGN", "valueFrom": {"secretKeyRef": {"name": "licence", "key": "sign"}}}]}]}}}}}}}
 
@@ -201,6 +185,17 @@ class Pods(unittest.TestCase):
         self.await_that("the ghost is not marked", lambda: self.get("gpu", "gpu-ghost")["metadata"].get(
             "annotations", {}).get("tensor-fusion.ai/gpu-missing-since"))
         self.assertEqual(self.get("gpunode", "node-1")["status"]["totalGPUs"], 2)
+
+    def test_a_hypervisor_without_a_driver_says_so(self):
+        self.kubectl("apply", "-f", "-", input=json.dumps({
+            "apiVersion": "tensor-fusion.ai/v1", "kind": "TensorFusionCluster", "metadata": {"name": "tf"},
+            "spec": {"gpuPools": [pool(libraries=[{"name": "TF_NVML_LIB_PATH", "value": "/nowhere/libnvidia-ml.so.1"}])]}}))
+        self.await_that("the missing driver is not named", lambda: any(
+            event["reason"] == "GPUsNotPublished" and "/nowhere/libnvidia-ml.so.1" in event["message"]
+            for event in self.get("events", "-A", "--field-selector", "involvedObject.kind=GPUNode")["items"]))
+        node = self.get("gpunode", "node-0")["status"]
+        self.assertEqual((node["phase"], node["totalGPUs"]), ("Pending", 0))
+        self.assertEqual([one["status"] for one in node["conditions"] if one["type"] == "HypervisorReady"], ["False"])
 
     def test_a_hypervisor_is_made_again(self):
         self.apply_cluster()
