@@ -24,7 +24,7 @@ def setUpModule():
     global cluster, operator, temporary
     temporary = tempfile.TemporaryDirectory(prefix="tf-operator-")
     cluster = Cluster(BIN)
-    cluster.up("--nodes", "3", "--gpus-per-node", "A100-80G:2")
+    cluster.up("--nodes", "4", "--gpus-per-node", "A100-80G:2")
     install(cluster, SOURCE)
     operator = Operator(cluster, temporary.name).start()
 
@@ -218,6 +218,11 @@ class Operators(unittest.TestCase):
         self.await_that("the GPUNode does not come back", lambda: (
             (again := self.get("gpunode", "node-2")) and again["metadata"]["uid"] != uid))
         self.kubectl("uncordon", "node-0")
+        # A node that is gone.
+        self.kubectl("label", "node", "node-3", "a=1")
+        self.await_names("gpunodes", ["node-0", "node-2", "node-3"])
+        self.kubectl("delete", "node", "node-3")
+        self.await_names("gpunodes", ["node-0", "node-2"])
 
     def test_a_node_changes_its_pool(self):
         self.kubectl("label", "node", "node-0", "a=1", "b=1")
@@ -251,7 +256,7 @@ class Operators(unittest.TestCase):
     # Ends. ----------------------------------------------------------------------------------------------------------
 
     def test_a_pool_ends_in_any_order_of_its_parts(self):
-        self.kubectl("label", "nodes", "--all", "a=1")
+        self.kubectl("label", "node", "node-0", "node-1", "node-2", "a=1")
         self.apply(pool("x", "a"))
         self.await_names("gpunodes", ["node-0", "node-1", "node-2"])
         self.kubectl("delete", "gpunode", "node-0", "--wait=false")
