@@ -11,6 +11,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import sys
 import tempfile
 import threading
@@ -23,6 +24,7 @@ from support import ClusterTest, condition, give_up_root
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 NODES = int(os.environ.get("TF_CROWD_NODES", "1000"))
+KILLS = int(os.environ.get("TF_CROWD_KILLS", "200"))
 REST_S = int(os.environ.get("TF_CROWD_REST_S", "60"))
 BATCH_PERCENT = 5
 MOST_MIB = 60
@@ -88,14 +90,16 @@ class PodWatch:
         self.thread.join()
 
 
-class OperatorCrowdTest(ClusterTest):
+class OperatorTest(ClusterTest):
+    nodes, arguments = NODES, ()
+
     @classmethod
     def setUpClass(cls):
         give_up_root()
         super().setUpClass()
 
     def setUp(self):
-        self.cluster = self.up("operator-crowd", "--profile", "crowd", "--nodes", str(NODES))
+        self.cluster = self.up("operator-crowd", "--profile", "crowd", "--nodes", str(self.nodes))
         self.server = self.api(self.cluster)
         folder = tempfile.TemporaryDirectory(prefix="tf-operator-")
         self.addCleanup(folder.cleanup)
@@ -105,7 +109,7 @@ class OperatorCrowdTest(ClusterTest):
         self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
                            {"apiVersion": "v1", "kind": "ServiceAccount",
                             "metadata": {"name": "tensor-fusion-hypervisor-sa", "namespace": NAMESPACE}})
-        self.operator = Operator(self, folder.name)
+        self.operator = Operator(self, folder.name, *self.arguments)
         self.addCleanup(self.operator.close)
         self.operator.start()
 
@@ -115,7 +119,7 @@ class OperatorCrowdTest(ClusterTest):
 
     def wait(self, what, predicate, timeout=300):
         def alive():
-            if self.operator.process.poll() is not None:
+            if self.operator.process.poll() not in (None, -9):
                 raise AssertionError(f"the operator has ended\n{self.operator.said()}")
             return predicate()
         try:
@@ -174,23 +178,63 @@ class OperatorCrowdTest(ClusterTest):
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
             list(threads.map(make, self.server.request("GET", f"{GROUP}/gpunodes")["items"]))
 
-    def test_a_thousand_nodes(self):
+    def runs(self):
         self.begin()
         self.apply("hypervisor:1")
-        self.wait(f"{NODES} nodes are in the pool", lambda: self.pool().get("status", {}).get("totalNodes") == NODES)
-        self.say(f"{NODES} nodes in the pool")
+        self.wait(f"{self.nodes} nodes are in the pool", lambda: self.pool().get("status", {}).get("totalNodes") == self.nodes)
+        self.say(f"{self.nodes} nodes in the pool")
         self.make_cards()
-        self.wait("all nodes are Running", lambda: self.pool()["status"]["readyNodes"] == NODES, 600)
-        self.say(f"{NODES} hypervisors run, their cards counted in")
+        self.wait("all nodes are Running", lambda: self.pool()["status"]["readyNodes"] == self.nodes, 600)
+        self.say(f"{self.nodes} hypervisors run, their cards counted in")
         status = self.pool()["status"]
-        self.assertEqual(status["totalGPUs"], NODES)
-        self.assertEqual(status["totalTFlops"].replace("k", "000"), str(312 * NODES))
+        self.assertEqual(status["totalGPUs"], self.nodes)
+        self.assertEqual(status["totalTFlops"].replace("k", "000"), str(312 * self.nodes))
         self.wait("the cluster is Running", lambda: self.server.request("GET", f"{GROUP}/tensorfusionclusters/tf")["status"][
             "phase"] == "Running")
+
+    def rolls_out(self, image, measured=True):
+        watch = PodWatch(self.api(self.cluster))
+        try:
+            self.assertEqual(watch.mark(), self.nodes)
+            old = self.pool()["status"]["componentStatus"]["hypervisor"]
+            if measured:
+                self.begin()
+            self.apply(image)
+            progress = []
+
+            def done():
+                component = self.pool()["status"]["componentStatus"]
+                if component["hypervisor"] == old:
+                    return False
+                if not progress or progress[-1] != component["hypervisorUpdateProgress"]:
+                    progress.append(component["hypervisorUpdateProgress"])
+                return component["hypervisorConfigSynced"]
+            self.wait("the new image is everywhere", done, 900)
+            if measured:
+                self.say(f"the hypervisor's image changed on {self.nodes} nodes, {BATCH_PERCENT} % at a time")
+            self.assertEqual(progress[-1], 100)
+            self.assertEqual(progress, sorted(progress))
+            new = self.pool()["status"]["componentStatus"]["hypervisor"]
+            with watch.lock:
+                asked = [(pod["metadata"]["labels"][REVISION], pod["spec"]["nodeName"]) for pod in watch.asked.values()]
+                self.assertEqual({revision for revision, _ in asked}, {old}, self.operator.said())
+                self.assertEqual((len(asked), len(set(asked))), (self.nodes, self.nodes), "each node is restarted, once")
+                self.assertEqual({pod["metadata"]["labels"][REVISION] for pod in watch.pods.values()}, {new})
+                self.assertEqual(len(watch.pods), self.nodes)
+                self.assertLessEqual(watch.worst, math.ceil(self.nodes * BATCH_PERCENT / 100))
+                print(f"at worst {watch.worst} nodes were without a hypervisor", flush=True)
+        finally:
+            watch.close()
+
+
+class OperatorCrowdTest(OperatorTest):
+    def test_a_thousand_nodes(self):
+        self.runs()
         self.rests()
         self.assertLess(self.operator.rss(), MOST_MIB)
 
-        self.rolls_out()
+        self.rolls_out("hypervisor:2")
+        self.assertLess(self.operator.cpu() - self.used, MOST_OF_A_CORE * (time.monotonic() - self.began))
         self.assertLess(self.operator.rss(), MOST_MIB)
 
         self.begin()
@@ -220,39 +264,28 @@ class OperatorCrowdTest(ClusterTest):
         return {item["metadata"]["name"]: item["metadata"]["resourceVersion"]
                 for item in self.server.request("GET", f"{GROUP}/{kind}")["items"]}
 
-    def rolls_out(self):
-        watch = PodWatch(self.api(self.cluster))
-        try:
-            self.assertEqual(watch.mark(), NODES)
-            old = self.pool()["status"]["componentStatus"]["hypervisor"]
-            self.begin()
-            self.apply("hypervisor:2")
-            progress = []
 
-            def done():
-                component = self.pool()["status"]["componentStatus"]
-                if component["hypervisor"] == old:
-                    return False
-                if not progress or progress[-1] != component["hypervisorUpdateProgress"]:
-                    progress.append(component["hypervisorUpdateProgress"])
-                return component["hypervisorConfigSynced"]
-            self.wait("the new image is everywhere", done, 900)
-            self.say(f"the hypervisor's image changed on {NODES} nodes, {BATCH_PERCENT} % at a time")
-            self.assertEqual(progress[-1], 100)
-            self.assertEqual(progress, sorted(progress))
-            new = self.pool()["status"]["componentStatus"]["hypervisor"]
-            with watch.lock:
-                asked = [(pod["metadata"]["labels"][REVISION], pod["spec"]["nodeName"]) for pod in watch.asked.values()]
-                self.assertEqual({revision for revision, _ in asked}, {old}, self.operator.said())
-                self.assertEqual((len(asked), len(set(asked))), (NODES, NODES), "each node is restarted, once")
-                self.assertEqual({pod["metadata"]["labels"][REVISION] for pod in watch.pods.values()}, {new})
-                self.assertEqual(len(watch.pods), NODES)
-                self.assertLessEqual(watch.worst, math.ceil(NODES * BATCH_PERCENT / 100))
-                print(f"at worst {watch.worst} nodes were without a hypervisor", flush=True)
-            seconds = time.monotonic() - self.began
-            self.assertLess(self.operator.cpu() - self.used, MOST_OF_A_CORE * seconds)
-        finally:
-            watch.close()
+class OperatorKilledTest(OperatorTest):
+    """kill -9 at random moments of rollouts: whoever comes after goes on, as if nothing had happened."""
+    nodes, arguments = min(NODES, 60), ("--no-leader-elect",)
+
+    def test_killed(self):
+        self.runs()
+        seed = int(os.environ.get("TF_CROWD_SEED", time.time()))
+        print(f"TF_CROWD_SEED={seed}", flush=True)
+        moments, kills, image = random.Random(seed), 0, 1
+        while kills < KILLS:
+            image += 1
+            done = threading.Event()
+            with concurrent.futures.ThreadPoolExecutor(1) as thread:
+                rollout = thread.submit(self.rolls_out, f"hypervisor:{image}", False)
+                rollout.add_done_callback(lambda _, done=done: done.set())
+                while not done.wait(moments.uniform(0.05, 3)):
+                    self.operator.kill()
+                    self.operator.start()
+                    kills += 1
+                rollout.result()
+        print(f"killed {kills} times in {image - 1} rollouts", flush=True)
 
 
 if __name__ == "__main__":
