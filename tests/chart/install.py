@@ -11,6 +11,8 @@ NAMESPACE = "tensor-fusion-sys"
 RELEASE = "tensor-fusion-sys"
 DEPLOYMENT = "deployment/tensor-fusion-sys-controller-manager"
 WEBHOOK = "tensor-fusion-sys-validating-webhook"
+SYSTEM_PODS = ("-l", "tensor-fusion.ai/component in (operator,alert-manager)")
+ALL_HYPERVISORS = ("-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component=hypervisor")
 # What stays after an uninstall, as docs/install.md says: kept on purpose, or made by the operator.
 KEPT = {"TensorFusionCluster", "GPUPool", "GPUNode", "GPU", "ProviderConfig", "SchedulingConfigTemplate"}
 
@@ -145,8 +147,9 @@ class Watched:
         self._thread.join()
 
 
-def check_lifecycle(test, installation):
-    """install → upgrade → rollback → uninstall. Process nodes and the true node differ in nothing here but the values."""
+def check_lifecycle(test, installation, cards):
+    """install → upgrade → rollback → uninstall. Process nodes and the true node differ in nothing here but the values. CARDS: how many
+    the nodes of the pool have together."""
     chart = installation.chart
     before = installation.everything()
     done = installation.upgrade()
@@ -156,6 +159,11 @@ def check_lifecycle(test, installation):
     pods = installation.get("-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component=alert-manager")["items"]
     test.assertEqual([pod["status"]["phase"] for pod in pods], ["Running"])
     installation.await_value("the pool", lambda: installation.kubectl("get", "gpupool", "tensor-fusion-shared", check=False).returncode == 0)
+    # With the rights of the chart, hypervisors come and publish their cards.
+    installation.await_value("the cards", lambda: installation.get("gpupool", "tensor-fusion-shared").get("status", {}).get("totalGPUs") == cards)
+    installation.await_value("the hypervisors are ready", lambda: installation.kubectl(
+        "-n", NAMESPACE, "wait", "pod", "-l", "tensor-fusion.ai/component=hypervisor", "--for=condition=Ready", "--timeout=10s",
+        check=False).returncode == 0)
 
     # The webhook: refuses with the field, and says what would be lost.
     installation.await_value("the webhook refuses", installation.refuses_nonsense)
@@ -193,11 +201,11 @@ def check_lifecycle(test, installation):
 
     # The configuration of Alertmanager rolls it, and nothing else.
     uid = {pod["metadata"]["labels"]["tensor-fusion.ai/component"]: pod["metadata"]["uid"]
-           for pod in installation.get("-n", NAMESPACE, "pod")["items"] if "tensor-fusion.ai/component" in pod["metadata"]["labels"]}
+           for pod in installation.get("-n", NAMESPACE, "pod", *SYSTEM_PODS)["items"] if "tensor-fusion.ai/component" in pod["metadata"]["labels"]}
     installation.upgrade("--set", "alert.alertManagerConfig.route.group_wait=20s", version="0.1.0")
     installation.rollout_status("statefulset/tensor-fusion-sys-alert-manager")
     after = {pod["metadata"]["labels"]["tensor-fusion.ai/component"]: pod["metadata"]["uid"]
-             for pod in installation.get("-n", NAMESPACE, "pod")["items"] if "tensor-fusion.ai/component" in pod["metadata"]["labels"]}
+             for pod in installation.get("-n", NAMESPACE, "pod", *SYSTEM_PODS)["items"] if "tensor-fusion.ai/component" in pod["metadata"]["labels"]}
     test.assertEqual(after["operator"], uid["operator"])
     test.assertNotEqual(after["alert-manager"], uid["alert-manager"])
 
@@ -220,13 +228,15 @@ def check_lifecycle(test, installation):
     test.assertIn("license", crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"])
 
     # The end. What is kept is what the documentation says, and nobody is in the way of its deletion.
+    hypervisors = {pod["metadata"]["uid"] for pod in installation.get(*ALL_HYPERVISORS)["items"]}
     installation.helm("-n", NAMESPACE, "uninstall", RELEASE, "--wait")
     installation.await_value("the pods end", lambda: not installation.get(
         "-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component in (operator,alert-manager)")["items"])
     left = {(kind, namespace, name) for kind, namespace, name in installation.everything() - before
             if kind not in KEPT and kind not in ("Pod", "ControllerRevision")}
     test.assertEqual({item for item in left if item[0] != "CustomResourceDefinition"},
-                     {("Namespace", "", NAMESPACE), ("Secret", NAMESPACE, "tensor-fusion-webhook-secret")})
+                     {("Namespace", "", NAMESPACE), ("Secret", NAMESPACE, "tensor-fusion-webhook-secret"),
+                      ("ServiceAccount", NAMESPACE, "tensor-fusion-hypervisor-sa")})
     test.assertEqual(len({item for item in left if item[0] == "CustomResourceDefinition"} |
                          {item for item in before if item[0] == "CustomResourceDefinition" and item[2].endswith("tensor-fusion.ai")}), 12)
 
@@ -234,5 +244,6 @@ def check_lifecycle(test, installation):
     installation.upgrade()
     installation.rollout_status()
     test.assertEqual(installation.get("tensorfusioncluster", "tensor-fusion")["spec"]["gpuPools"], pools)
+    test.assertEqual(hypervisors, {pod["metadata"]["uid"] for pod in installation.get(*ALL_HYPERVISORS)["items"]})
     installation.kubectl("delete", "tensorfusioncluster", "tensor-fusion", "--timeout=60s")
     installation.helm("-n", NAMESPACE, "uninstall", RELEASE, "--wait")

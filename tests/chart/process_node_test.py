@@ -22,8 +22,11 @@ class ProcessNodes(unittest.TestCase):
     def test_lifecycle(self):
         with Cluster(BIN) as cluster, ServedChart() as chart:
             cluster.up("--nodes", "2", "--gpus-per-node", "A100-80G:1", "--image", f"alertmanager={os.path.dirname(built('alertmanager'))}")
-            installation = Installation(helm_program(), chart, cluster.env(), ["-f", chart.url + "/values-process-node.yaml"])
-            check_lifecycle(self, installation)
+            simulated = os.path.join(os.path.dirname(BIN), "lib/sim")
+            installation = Installation(helm_program(), chart, cluster.env(), [
+                "-f", chart.url + "/values-process-node.yaml", "--set",
+                f"cluster.pool.hypervisorEnv[0].name=TF_NVML_LIB_PATH,cluster.pool.hypervisorEnv[0].value={simulated}"])
+            check_lifecycle(self, installation, cards=2)
 
 
 if __name__ == "__main__":

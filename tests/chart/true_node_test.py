@@ -65,8 +65,13 @@ class TrueNode(ClusterTest):
             environment = {**os.environ, **self.kubectl_environment(self.cluster)}
             environment["PATH"] = f"{self.cluster.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
             # There is one image of the operator, whatever the chart's version is.
-            installation = Installation(helm_program(), chart, environment, ["--set", "controller.image.tag=0.1.0"])
-            check_lifecycle(self, installation)
+            simulated = {"TF_SIM_GPUS": "A100-80G:1", "TF_NVML_LIB_PATH": "/opt/tensor-fusion/lib/sim/libnvidia-ml.so.1"}
+            values = ["--set", "controller.image.tag=0.1.0"]
+            for i, (name, value) in enumerate(simulated.items()):
+                values += ["--set", f"cluster.pool.hypervisorEnv[{i}].name={name},cluster.pool.hypervisorEnv[{i}].value={value}"]
+            installation = Installation(helm_program(), chart, environment, values)
+            installation.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
+            check_lifecycle(self, installation, cards=1)
 
 
 if __name__ == "__main__":
