@@ -42,10 +42,8 @@ int main(int argc, char** argv) {
   tf::InitLog(kName);
   const char* given = std::getenv("OPERATOR_NAMESPACE");
   const std::string ns = given == nullptr ? tf::api::kSystemNamespace : given;
-  tf::kube::ManagerOptions options{.name = kName,
-                                   .leader_elect = true,
-                                   .lease_namespace = ns,
-                                   .lease_name = "85104305.tensor-fusion.ai"};
+  tf::kube::ManagerOptions options{
+      .name = kName, .leader_elect = true, .lease_namespace = ns, .lease_name = "85104305.tensor-fusion.ai"};
   CLI::App app("Controllers of tensor-fusion.ai/v1: clusters, pools, nodes and the components that run on them", kName);
   tf::kube::AddManagerFlags(app, options);
   std::string crds = "apply";

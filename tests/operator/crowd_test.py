@@ -3,7 +3,8 @@
 its promises, by what the API server's watch says.
 
 Usage: crowd_test.py BIN_FOLDER SOURCE_FOLDER [unittest's arguments]; tests/standalone and tests/kubernetes must be in
-PYTHONPATH. TF_CROWD_NODES and TF_CROWD_REST_S make it smaller, TF_CROWD_RECORD names a file for its figures.
+PYTHONPATH. TF_CROWD_NODES, TF_CROWD_KILLS and TF_CROWD_REST_S make it smaller, TF_CROWD_BATCH sets the percentage of a batch,
+TF_CROWD_RECORD names a file for its figures.
 """
 import concurrent.futures
 import http.client
@@ -26,7 +27,7 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 NODES = int(os.environ.get("TF_CROWD_NODES", "1000"))
 KILLS = int(os.environ.get("TF_CROWD_KILLS", "200"))
 REST_S = int(os.environ.get("TF_CROWD_REST_S", "60"))
-BATCH_PERCENT = 5
+BATCH_PERCENT = int(os.environ.get("TF_CROWD_BATCH", "5"))
 MOST_MIB = 60
 MOST_OF_A_CORE = 0.2
 GROUP = "/apis/tensor-fusion.ai/v1"
