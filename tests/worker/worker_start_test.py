@@ -139,9 +139,9 @@ class WorkerStart(unittest.TestCase):
         worker = subprocess.Popen([WORKER, "-n", "native", "-p", "0", "--address", "0.0.0.0", "--refuse-without-key"],
                                   env=self.environment | issue(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            port = worker.stdout.readline().strip().split("+")[2]
-            socket.create_connection(("127.0.0.1", int(port)), timeout=10).close()
-            done = subprocess.run([TFCTL, "run", "--connect", f"native+127.0.0.1+{port}", "--", str(BUILD / "examples/vector_add")],
+            connection = worker.stdout.readline().strip().split(" ready at ")[1].replace("0.0.0.0", "127.0.0.1")
+            socket.create_connection(("127.0.0.1", int(connection.split("+")[2])), timeout=10).close()
+            done = subprocess.run([TFCTL, "run", "--connect", connection, "--", str(BUILD / "examples/vector_add")],
                                   env=self.environment, capture_output=True, text=True, timeout=60)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("key", done.stderr)
