@@ -14,7 +14,7 @@ import time
 import unittest
 
 from operator_process import NAMESPACE
-from rollout_rig import POOL, Rig, await_value, worker_template
+from rollout_rig import IDLE, POOL, Rig, await_value, worker_template
 
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = os.path.abspath(sys.argv.pop(1))
@@ -134,6 +134,44 @@ class Rollouts(unittest.TestCase):
         # A new edit starts anew.
         rig.set_image("worker", "busybox:3")
         rig.await_synced("worker", revision_not=good)
+
+    def test_budget_and_node_that_forbid_are_named(self):
+        rig = self.ready_rig()
+        # An application with a client of an earlier revision, and a budget that lets none of its pods go.
+        rig.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "apps"},
+                   "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}},
+                  {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "apps"},
+                   "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                       "metadata": {"labels": {"app": "web", "tensor-fusion.ai/enabled": "true",
+                                               "tensor-fusion.ai/gpupool": POOL,
+                                               "tensor-fusion.ai/pod-template-hash": "an-earlier-one"}},
+                       "spec": {"terminationGracePeriodSeconds": 1,
+                                "containers": [{"name": "web", "image": "busybox:1", "command": IDLE}]}}}},
+                  {"apiVersion": "v1", "kind": "Pod", "metadata": {
+                      "name": "bare", "namespace": "apps",
+                      "labels": {"tensor-fusion.ai/enabled": "true", "tensor-fusion.ai/gpupool": POOL,
+                                 "tensor-fusion.ai/pod-template-hash": "an-earlier-one"}},
+                   "spec": {"containers": [{"name": "web", "image": "busybox:1", "command": IDLE}]}})
+        began = time.monotonic()
+        rig.await_rollout("client", lambda one: "PodDisruptionBudget apps/web" in json.dumps(one.get("stuckUnits", [])),
+                          "the budget is not named")
+        rig.await_rollout("client", lambda one: "ManualRestartNeeded" in json.dumps(one.get("stuckUnits", [])),
+                          "the bare pod is not named")
+        self.assertLess(time.monotonic() - began, 30)
+        uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in json.loads(
+            rig.cluster.kubectl("-n", "apps", "get", "pods", "-l", "tensor-fusion.ai/enabled=true", "-o", "json").stdout)["items"]}
+        self.assertEqual(len(uids), 2)
+
+        # A node that goes away before its turn is set aside by name; the others get theirs.
+        rig.cluster.kubectl("annotate", "node", "node-3", "process-node.tensor-fusion.ai/gone=true")
+        rig.cluster.kubectl("wait", "node/node-3", "--for=condition=Ready=Unknown", "--timeout=100s")
+        rig.set_image("worker", "busybox:2")
+        rollout = rig.await_rollout("worker", lambda one: one["nodes"]["updated"] == NODES - 1 and one["nodes"]["skipped"],
+                                    "the other nodes are not updated", limit=90)
+        self.assertIn(("node-3", "NodeNotReady"), [(unit["name"], unit["reason"]) for unit in rollout["stuckUnits"]])
+        after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in json.loads(
+            rig.cluster.kubectl("-n", "apps", "get", "pods", "-l", "tensor-fusion.ai/enabled=true", "-o", "json").stdout)["items"]}
+        self.assertEqual(uids, after)
 
     def test_pause_and_resume(self):
         rig = self.ready_rig(paused=True)
