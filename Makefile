@@ -20,7 +20,7 @@ images: build    ## container images of operator, hypervisor, worker and client 
 	@tools/setup --images
 	@tools/images
 
-demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits
+demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits, rollouts of a pool
 	@tools/demo
 
 test: cluster-setup build ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests

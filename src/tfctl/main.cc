@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "tfctl/commands.h"
 #include "tfctl/completion.h"
 #include "tfctl/kube_access.h"
@@ -34,6 +35,7 @@ int PrintCompletions(const CLI::App& app, char** words, int count, bool for_kube
 }  // namespace
 
 int main(int argc, char** argv) {
+  tf::InitLog("tfctl");
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "tfctl";
   CLI::App app("Clusters, pools, rollouts, licences and virtual GPUs of tensor-fusion, from the command line.",
                name == "kubectl-tf" ? "kubectl tf" : "tfctl");
