@@ -64,6 +64,13 @@ class Operator:
             lines = answer.read().decode().splitlines()
         return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and not line.startswith("#")}
 
+    def requests(self):
+        """How many requests it has made of the API server; 0 while it is starting."""
+        try:
+            return int(sum(value for name, value in self.metrics().items() if name.startswith("rest_client_requests_total{")))
+        except OSError:
+            return 0
+
     def reconciles(self):
         """How often its controllers have looked at an object, by controller."""
         total = {}
