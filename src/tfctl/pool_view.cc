@@ -196,11 +196,11 @@ std::string WhyStopped(const GPUPool& pool, std::string_view component) {
 }
 
 std::optional<absl::Duration> TimeLeft(const RolloutStatus& rollout, absl::Time now) {
-  const int32_t done = rollout.nodes.updated, rest = rollout.nodes.total - done;
+  const int32_t done = std::min(rollout.nodes.ready, rollout.nodes.updated), rest = rollout.nodes.total - done;
   if (done <= 0 || rest <= 0 || !rollout.startedAt || !rollout.startedAt->IsSet() || rollout.startedAt->at() > now) {
     return std::nullopt;
   }
-  return (now - rollout.startedAt->at()) / done * rest;
+  return (now - rollout.startedAt->at()) * rest / done;
 }
 
 std::string RolloutText(const GPUPool& pool, const std::vector<std::string>& components, absl::Time now) {

@@ -35,7 +35,7 @@ Outlook OutlookOf(const api::GPUPool& pool, std::string_view component);
 // Of one that has stopped: "worker: LicenseRejected: …".
 std::string WhyStopped(const api::GPUPool& pool, std::string_view component);
 
-// Until every node is updated, from the pace so far; nullopt before the first one is.
+// Until every node is updated and ready, from the pace so far; nullopt before the first one is.
 std::optional<absl::Duration> TimeLeft(const api::RolloutStatus& rollout, absl::Time now);
 
 // tfctl rollout status: the policy, a line for each of these components, and below it what they wait for.

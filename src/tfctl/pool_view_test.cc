@@ -38,7 +38,7 @@ api::Json PoolObject() {
       "rollouts": [{"component": "worker", "phase": "Progressing", "reason": "BatchOpen",
         "message": "waiting for node-3", "fromRevision": "aa", "toRevision": "fedcba9876543210",
         "nodes": {"total": 9, "updated": 4, "ready": 3, "failed": 1, "skipped": 1}, "batch": 3, "batches": 5,
-        "startedAt": "2026-11-30T00:52:40Z", "nextActionAt": "2026-11-30T00:53:50Z",
+        "startedAt": "2026-11-30T00:52:55Z", "nextActionAt": "2026-11-30T00:53:50Z",
         "stuckUnits": [{"name": "node-3", "reason": "ImagePullBackOff", "message": "no such image w:2"},
                        {"name": "node-7", "reason": "NodeNotReady"}]}],
       "license": {"id": "lic-1", "edition": "enterprise", "customer": "Größe AG", "state": "valid",
@@ -99,14 +99,14 @@ TEST(PlainLine, ChangesOnlyWithTheStatus) {
 
 TEST(TimeLeft, FollowsThePaceSoFar) {
   api::RolloutStatus rollout;
-  rollout.nodes = {.total = 10, .updated = 0};
+  rollout.nodes = {.total = 10, .updated = 2};  // and none of them ready
   rollout.startedAt = api::Time(kNow - absl::Seconds(60));
   EXPECT_EQ(TimeLeft(rollout, kNow), std::nullopt);
-  rollout.nodes.updated = 2;
+  rollout.nodes.ready = 2;
   EXPECT_EQ(TimeLeft(rollout, kNow), absl::Seconds(240));
-  rollout.nodes.updated = 10;
+  rollout.nodes.updated = rollout.nodes.ready = 10;
   EXPECT_EQ(TimeLeft(rollout, kNow), std::nullopt);
-  rollout.nodes.updated = 2;
+  rollout.nodes.updated = rollout.nodes.ready = 2;
   EXPECT_EQ(TimeLeft(rollout, kNow - absl::Seconds(61)), std::nullopt);  // a clock behind the operator's
   rollout.startedAt.reset();
   EXPECT_EQ(TimeLeft(rollout, kNow), std::nullopt);
