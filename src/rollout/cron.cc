@@ -107,6 +107,9 @@ absl::StatusOr<CronEntry> CronEntry::Parse(std::string_view text) {
   if (absl::Status status = ParseField(kMonth, fields[3], entry.months_); !status.ok()) return status;
   if (absl::Status status = ParseField(kWeekday, fields[4], entry.weekdays_); !status.ok()) return status;
   entry.either_day_ = fields[2][0] != '*' && fields[4][0] != '*';
+  for (int time = 0; time < 24 * 60; ++time) {
+    if (entry.hours_[time / 60] && entry.minutes_[time % 60]) entry.times_.push_back(time);
+  }
   if (!EverFires(entry)) {
     return absl::InvalidArgumentError(absl::StrCat("it never fires: no day is day of month '", fields[2],
                                                    "' in month '", fields[3], "'; change one of them"));

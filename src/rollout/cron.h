@@ -8,6 +8,7 @@
 
 #include <bitset>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/civil_time.h"
@@ -20,8 +21,8 @@ class CronEntry {
   static absl::StatusOr<CronEntry> Parse(std::string_view text);
 
   bool MatchesDay(absl::CivilDay day) const;
-  // The minutes of a matching day.
-  bool MatchesTime(int hour, int minute) const { return hours_[hour] && minutes_[minute]; }
+  // Of a day that matches: minutes since midnight, in order; at least one.
+  const std::vector<int>& times() const { return times_; }
 
  private:
   CronEntry() = default;
@@ -32,6 +33,7 @@ class CronEntry {
   std::bitset<13> months_ = {};
   std::bitset<7> weekdays_ = {};  // 0: Sunday
   bool either_day_ = false;
+  std::vector<int> times_ = {};
 };
 
 }  // namespace tf::rollout

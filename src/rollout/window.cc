@@ -9,9 +9,11 @@
 namespace tf::rollout {
 namespace {
 
-// Of a local minute: when it begins. A skipped one at the first moment after the gap, a repeated one at its first pass.
-absl::Time Instant(absl::CivilDay day, int hour, int minute, const absl::TimeZone& zone) {
-  const absl::TimeZone::TimeInfo info = zone.At(absl::CivilSecond(day.year(), day.month(), day.day(), hour, minute, 0));
+// When a local time of a day, in minutes, begins. A skipped one at the first moment after the gap, a repeated one at
+// its first pass.
+absl::Time Instant(absl::CivilDay day, int time, const absl::TimeZone& zone) {
+  const absl::TimeZone::TimeInfo info =
+      zone.At(absl::CivilSecond(day.year(), day.month(), day.day(), time / 60, time % 60, 0));
   return info.kind == absl::TimeZone::TimeInfo::SKIPPED ? info.trans : info.pre;
 }
 
@@ -23,9 +25,8 @@ std::optional<absl::Time> FirstAfter(const CronEntry& entry, absl::Time now, con
   absl::CivilDay day = absl::ToCivilDay(now, zone) - 1;
   for (int i = 0; i < kMaxDaysBetween; ++i, ++day) {
     if (!entry.MatchesDay(day)) continue;
-    for (int minute = 0; minute < 24 * 60; ++minute) {
-      if (!entry.MatchesTime(minute / 60, minute % 60)) continue;
-      const absl::Time at = Instant(day, minute / 60, minute % 60, zone);
+    for (const int time : entry.times()) {
+      const absl::Time at = Instant(day, time, zone);
       if (at > now) return at;
     }
   }
@@ -38,9 +39,8 @@ std::optional<absl::Time> LastBefore(const CronEntry& entry, absl::Time now, abs
   const absl::CivilDay first = absl::ToCivilDay(since, zone) - 1;
   for (absl::CivilDay day = absl::ToCivilDay(now, zone); day >= first; --day) {
     if (!entry.MatchesDay(day)) continue;
-    for (int minute = 24 * 60 - 1; minute >= 0; --minute) {
-      if (!entry.MatchesTime(minute / 60, minute % 60)) continue;
-      const absl::Time at = Instant(day, minute / 60, minute % 60, zone);
+    for (auto time = entry.times().rbegin(); time != entry.times().rend(); ++time) {
+      const absl::Time at = Instant(day, *time, zone);
       if (at <= now) return at > since ? std::make_optional(at) : std::nullopt;
     }
   }
