@@ -6,6 +6,7 @@
 // and ConfigMaps do.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -40,6 +41,9 @@ class ComponentRevisions {
   // Unavailable: a Secret or ConfigMap that is not optional cannot be read at the moment; it is named.
   virtual absl::StatusOr<PodRevision> ForNewPod(const api::GPUPool& pool, Component component,
                                                 const std::string& vendor, const std::string& ns) = 0;
+  // Before the manager runs: `changed` is called, on some thread and without a lock, when something outside the pools
+  // has changed that answers depend on: a Secret, a ConfigMap, a ProviderConfig. It must not block.
+  virtual void OnChange(std::function<void()> changed) = 0;
 };
 
 }  // namespace tf::operators

@@ -35,9 +35,7 @@ class ServerRevisions final : public ComponentRevisions {
   absl::StatusOr<PodRevision> ForNewPod(const api::GPUPool& pool, Component component, const std::string& vendor,
                                         const std::string& ns) override;
 
-  // Before the manager runs: `changed` is called, on some thread and without a lock, when a Secret, a ConfigMap or a
-  // ProviderConfig has changed that may be part of a revision. It must not block.
-  void OnChange(std::function<void()> changed);
+  void OnChange(std::function<void()> changed) override;
 
   // The parts, for rollouts. -----------------------------------------------------------------------------------------
 

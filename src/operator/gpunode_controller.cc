@@ -81,6 +81,13 @@ GpuNodeController::GpuNodeController(kube::Manager& manager, Caches& caches, Pod
       },
       kube::GenerationChanged());
   controller.AddSource([this](absl::Duration limit) { return providers_.WaitForSync(limit); });
+  // A Secret that hypervisors waited for may have come: not after as long as the last tries have taken.
+  revisions.OnChange([this, &queue = controller.queue()] {
+    for (const kube::ObjectPtr& node : caches_.gpu_nodes.All()) {
+      const kube::Key key = kube::KeyOf(*node);
+      if (pods_.Get({ns_, HypervisorPodName(key.name)}) == nullptr) queue.Add(key);
+    }
+  });
 }
 
 absl::StatusOr<kube::Result> GpuNodeController::Reconcile(const kube::Key& key) {

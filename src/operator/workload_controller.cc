@@ -86,6 +86,14 @@ WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, P
       },
       kube::AnyOf({kube::GenerationChanged(), kube::AnnotationsChanged()}));
   controller.AddSource([this](absl::Duration limit) { return providers_.WaitForSync(limit); });
+  // A Secret that its workers waited for may have come: not after as long as the last tries have taken.
+  revisions.OnChange([this, &queue = controller.queue()] {
+    for (const kube::ObjectPtr& workload : workloads_.All()) {
+      if (kube::Number(*workload, "status.workerCount") < kube::Number(*workload, "spec.replicas")) {
+        queue.Add(kube::KeyOf(*workload));
+      }
+    }
+  });
 }
 
 absl::StatusOr<std::vector<api::Pod>> WorkloadController::PodsOf(const api::TensorFusionWorkload& workload) const {

@@ -209,6 +209,9 @@ class Rollouts(unittest.TestCase):
         await_value(lambda: "Secret apps/license is missing" in json.dumps(rig.status()), 60,
                     lambda: rig.told("the missing Secret is not named"))
         rig.apply(secret(*first))
+        began = time.monotonic()
+        await_value(lambda: len(self.workers.alive()) == NODES, 20, lambda: rig.told("no workers"))
+        self.assertLess(time.monotonic() - began, 5, "it waited for its next try and not for the Secret")
         rig.await_pods(self.workers, NODES)
         rig.await_synced("worker")
         license = await_value(lambda: (one := rig.status().get("license", {})).get("state") == "valid" and one, 30,
