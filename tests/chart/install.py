@@ -71,9 +71,12 @@ class Installation:
 
     def refused_requests(self):
         """What the API server refused the operators for want of rights, as their metrics count it; each pod of them is asked."""
+        def settled():
+            pods = self.get("-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component=operator")["items"]
+            return None if any("deletionTimestamp" in pod["metadata"] for pod in pods) else pods
+
         lines = []
-        pods = self.get("-n", NAMESPACE, "pod", "-l", "tensor-fusion.ai/component=operator")["items"]
-        for pod in pods:
+        for pod in self.await_value("a pod of the operator is still ending", settled):
             address = pod["status"].get("podIP", "")
             if address.startswith("127."):  # which the API server gives nobody a way to
                 with urllib.request.urlopen(f"http://{address}:8081/metrics", timeout=30) as answer:
