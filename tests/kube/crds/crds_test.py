@@ -395,9 +395,9 @@ class Crds(unittest.TestCase):
                 self.assertEqual(status, 200, answer)
         head, rows = table("gpupools")
         self.assertEqual(head.split(maxsplit=1)[0], "NAME")
-        for word in ("PHASE", "TOTAL NODES", "HYPERVISOR %", "WORKER %", "CLIENT %", "LICENSE"):
+        for word in ("PHASE", "TOTAL NODES", "HYPERVISOR %", "WORKER %", "CLIENT %", "ROLLOUT", "LICENSE"):
             self.assertIn(word, head)
-        self.assertRegex(rows, r"gpupool-sample +Updating +5 +4 +40 +100 +1Gi +100 +20 +0 +valid +\d+s")
+        self.assertRegex(rows, r"gpupool-sample +Updating +5 +4 +40 +100 +1Gi +100 +20 +0 +Progressing +valid +\d+s")
         _, rows = table("gpupools", "-o", "wide")
         self.assertRegex(rows, r"AutoSelect")
         head, rows = table("gpus")
