@@ -11,23 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "api/gpu_pool.h"
+#include "rollout/component.h"
 
 namespace tf::operators {
 
-enum class Component { kHypervisor, kWorker, kClient };
-
-// "hypervisor", "worker", "client": as in labels, status keys and messages.
-constexpr const char* Name(Component component) {
-  switch (component) {
-    case Component::kHypervisor:
-      return "hypervisor";
-    case Component::kWorker:
-      return "worker";
-    case Component::kClient:
-      return "client";
-  }
-  return "";
-}
+using rollout::Component;
 
 struct PodRevision {
   std::string revision = {};

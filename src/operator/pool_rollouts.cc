@@ -28,9 +28,7 @@ constexpr absl::Duration kLookForMissing = absl::Minutes(10);
 // A worker that refuses its licence ends with this (license/gate.h).
 constexpr int64_t kRefusedExit = 78;
 
-constexpr Component kComponents[] = {Component::kHypervisor, Component::kWorker, Component::kClient};
 constexpr size_t Index(Component component) { return static_cast<size_t>(component); }
-constexpr size_t Index(rollout::Component component) { return static_cast<size_t>(component); }
 
 constexpr const char* kSyncedConditions[] = {"HypervisorSynced", "WorkerSynced", "ClientSynced"};
 
@@ -396,7 +394,7 @@ RolloutPlan PoolRollouts::Plan(const Json& object, api::GPUPool& pool, absl::Tim
   rollout::Observation seen;
 
   std::vector<std::unique_ptr<Wanted>> wanted;
-  for (const Component component : kComponents) {
+  for (const Component component : rollout::kAllComponents) {
     wanted.push_back(
         std::make_unique<Wanted>(revisions_, pool, component, gathered, state.components[Index(component)]));
     if (wanted.back()->configured()) seen.components[Index(component)].target = wanted.back()->target().Text();
@@ -422,7 +420,7 @@ RolloutPlan PoolRollouts::Plan(const Json& object, api::GPUPool& pool, absl::Tim
   rollout::Decision decision =
       rollout::Decide(rollout::ReadPolicy(pool.spec.nodeManagerConfig.nodePoolRollingUpdatePolicy), seen, state, now);
   rollout::WriteStatus(decision, pool.status.componentStatus, pool.status.rollouts);
-  for (const Component component : kComponents) {
+  for (const Component component : rollout::kAllComponents) {
     const rollout::Report& report = decision.reports[Index(component)];
     api::Condition condition;
     condition.type = kSyncedConditions[Index(component)];
@@ -559,7 +557,7 @@ void PoolRollouts::ShowLicense(const std::vector<NamespaceLicense>& licenses, co
 
 void PoolRollouts::Count(const std::string& pool, const rollout::Decision& decision, absl::Time now) {
   kube::Metrics& metrics = manager_.metrics();
-  for (const Component component : kComponents) {
+  for (const Component component : rollout::kAllComponents) {
     const rollout::Report& report = decision.reports[Index(component)];
     const rollout::ComponentState& state = decision.state.components[Index(component)];
     const kube::MetricLabels labels{{"pool", pool}, {"component", Name(component)}};
