@@ -28,6 +28,29 @@ inline constexpr char kWorkloadRevisionAnnotation[] = "tensor-fusion.ai/workload
 // revision: another value is another revision.
 inline constexpr char kRestartAnnotationPrefix[] = "tensor-fusion.ai/restart-";
 
+// What a pod wants of GPUs, as annotations: amounts for each of its cards, as Quantities.
+inline constexpr char kTflopsRequestAnnotation[] = "tensor-fusion.ai/tflops-request";
+inline constexpr char kTflopsLimitAnnotation[] = "tensor-fusion.ai/tflops-limit";
+inline constexpr char kVramRequestAnnotation[] = "tensor-fusion.ai/vram-request";
+inline constexpr char kVramLimitAnnotation[] = "tensor-fusion.ai/vram-limit";
+inline constexpr char kComputeRequestAnnotation[] = "tensor-fusion.ai/compute-percent-request";  // instead of TFLOPS
+inline constexpr char kComputeLimitAnnotation[] = "tensor-fusion.ai/compute-percent-limit";
+inline constexpr char kGpuCountAnnotation[] = "tensor-fusion.ai/gpu-count";      // 1 to 128, of one node
+inline constexpr char kGpuIndicesAnnotation[] = "tensor-fusion.ai/gpu-indices";  // "0,3": these cards of a node
+inline constexpr char kGpuModelAnnotation[] = "tensor-fusion.ai/gpu-model";
+inline constexpr char kVendorAnnotation[] = "tensor-fusion.ai/vendor";
+inline constexpr char kPoolAnnotation[] = "tensor-fusion.ai/gpupool";
+inline constexpr char kIsolationAnnotation[] = "tensor-fusion.ai/isolation";  // shared, soft, hard, partitioned
+inline constexpr char kQosAnnotation[] = "tensor-fusion.ai/qos";              // low, medium, high, critical
+// What it got: names of GPU objects, comma-separated. Written with the binding to a node, by the operator alone; with
+// the requests above it is all that the books of the cards are made from.
+inline constexpr char kGpuIdsAnnotation[] = "tensor-fusion.ai/gpu-ids";
+
+// Ours. A resource that a pod has one of when its cards are to be chosen: the scheduler asks the operator about pods
+// that have it and about no others. No node has any, and the scheduler does not look for it.
+inline constexpr char kPlacedResource[] = "tensor-fusion.ai/vgpu";
+inline constexpr char kSchedulerName[] = "tensor-fusion-scheduler";
+
 // Ours, no name of its own: the history of a component's configuration are ControllerRevisions in kSystemNamespace,
 // named POOL-COMPONENT-DIGEST, owned by the GPUPool, with kPoolLabel and kComponentLabel. `data` is the component's
 // block of componentConfig ({"image": ..., "podTemplate": ...}); `revision` counts up, newest last.
