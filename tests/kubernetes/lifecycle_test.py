@@ -99,6 +99,60 @@ class LifecycleTest(ClusterTest):
         self.assertEqual(self.tool("exec", "--name", "node", "--", "kubectl", "exec", "first", "--", "echo", "still here"), "still here\n")
         self.tool("down", "--name", "node")
 
+    def test_several_true_nodes(self):
+        before = Machine()
+        cluster = self.up("node", "--true-nodes", "2")
+        self.client = self.api(cluster)
+        self.wait("the default service account", lambda: self.client.get("ServiceAccount", "default", "default"))
+        archive = self.home / "own.tar"
+        with open(archive, "wb") as stream:
+            images.write_image(stream, "tensor-fusion.local/own:1", images.program_files("/bin/busybox"), [("bin/sh", "busybox")])
+        self.tool("load", "--name", "node", str(archive))
+        nodes = [node["metadata"]["name"] for node in self.client.items("Node")]
+        self.assertEqual(nodes, ["node-0", "node-1"])
+        for node in nodes:
+            serve = f"echo from {node} > /tmp/index.html; exec busybox httpd -f -p 8080 -h /tmp"
+            self.client.create(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": node, "namespace": "default", "labels": {"on": node}}, "spec": {
+                    "nodeName": node, "containers": [{
+                        "name": "main", "image": "tensor-fusion.local/own:1", "command": ["/bin/sh", "-c", serve],
+                        # The same one on both, as on two machines.
+                        "ports": [{"containerPort": 8080, "hostPort": 8888}],
+                        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}},
+                {"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"on-{node}", "namespace": "default"},
+                 "spec": {"selector": {"on": node}, "ports": [{"port": 80, "targetPort": 8080}]}})
+        for node in nodes:
+            self.wait_ready(node)
+            self.tool("exec", "--name", "node", "--node", node, "--", "test", "-S", "/var/lib/kubelet/device-plugins/kubelet.sock")
+        addresses = {node["metadata"]["name"]: node["status"]["addresses"][0]["address"] for node in self.client.items("Node")}
+        self.assertEqual(len(set(addresses.values())), 2)
+        for here in nodes:
+            for there in nodes:
+                for url in (f"http://on-{there}", f"http://{addresses[there]}:8888"):
+                    self.wait(f"{there} answers {here} at {url}", lambda at=url, to=there, by=here: self.kubectl(
+                        cluster, "exec", by, "--", "sh", "-c", f"busybox timeout 5 busybox wget -qO- {at} 2>&1 || true") == f"from {to}\n")
+
+        # A part of the second node ends: what runs there runs on, and what the part does goes on there.
+        identity = lambda: self.client.get("Pod", "default", "node-1")["status"]["containerStatuses"][0]["containerID"]
+        first = identity()
+        for name in ("containerd-1", "kubelet-1"):
+            victim = cluster.part_process(name)
+            os.kill(victim, signal.SIGKILL)
+            self.wait(f"another {name}", lambda part=name, gone=victim: cluster.part_process(part) not in (0, gone))
+        self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "later", "namespace": "default"}, "spec": {
+            "nodeName": "node-1", "containers": [{"name": "main", "image": images.BUSYBOX, "command": ["sleep", "3600"]}]}})
+        self.wait_ready("later")
+        self.assertEqual(identity(), first)
+        self.assertIn("node-0 node-1", self.tool("exec", "--name", "node", "--node", "node-2", "--", "true", succeed=False))
+
+        init = cluster.init_process()
+        own = namespaces(init) | namespaces(cluster.part_process("kubelet-1"))
+        own -= namespaces(os.getpid())
+        self.assertEqual(len(own), 5)  # they have the process ids in common
+        self.tool("down", "--name", "node")
+        self.assertEqual(Machine().left_since(before, self.home), [])
+        self.assertEqual(own & namespaces_in_use(), set())
+
     def test_what_exec_runs_ends_with_its_caller(self):
         cluster = self.start()
         caller = subprocess.Popen([sys.executable, rig.TOOL, "exec", "--name", "node", "--", "sh", "-c", "echo here; exec sleep 12345"],

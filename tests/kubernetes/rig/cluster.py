@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -55,46 +56,47 @@ class Cluster:
 
     # -- up ------------------------------------------------------------------------------------------------------------
 
-    def up(self, node, crowd):
+    def up(self, true_nodes, crowd):
         """Starts the cluster, or goes on with one that an earlier call started, until all of it is ready."""
-        self._check(node)
-        programs = self._programs(node, crowd)
+        self._check(true_nodes)
+        programs = self._programs(true_nodes, crowd)
         home().mkdir(parents=True, exist_ok=True)
-        cluster = wait_for("the keeper", lambda: self._start_or_find(node, crowd, programs), 60)
-        if (cluster.node, cluster.crowd) != (node, crowd):
+        cluster = wait_for("the keeper", lambda: self._start_or_find(true_nodes, crowd, programs), 60)
+        if (cluster.true_nodes, cluster.crowd) != (true_nodes, crowd):
             raise Failure(f"'{self.name}' runs already, as {describe(cluster)}; tools/cluster down first, or use another --name")
         api = Api(cluster.api_port, cluster.certificates)
-        if node:
-            self._wait_for_part("containerd", 60)
+        if true_nodes:
             self._load_images(cluster)
         self._wait_for_part("kube-apiserver", 180)
         self._step("API server ready")
         wait_for("the API server", lambda: api.get("Namespace", name="kube-system"), 60)
-        if node:
+        if true_nodes:
             api.apply(*parts.dns_objects())
-            self._wait(cluster, "node Ready", lambda: condition(api.get("Node", name=parts.NODE), "Ready") == "True", 180)
+            for node in cluster.nodes:
+                self._wait(cluster, f"{node.name} Ready",
+                           lambda name=node.name: condition(api.get("Node", name=name), "Ready") == "True", 180)
             # The kubelet, not the API server, is what needs the right to read pods' logs; that is its certificate's.
             self._wait(cluster, "DNS ready", lambda: condition(api.get("Deployment", "kube-system", "coredns"), "Available") == "True", 180)
         if crowd:
             self._add_crowd(cluster, api)
         return cluster
 
-    def _check(self, node):
-        if node and os.geteuid() != 0:
+    def _check(self, true_nodes):
+        if true_nodes and os.geteuid() != 0:
             raise Failure("a true node needs root; without root: tools/cluster up --profile crowd")
-        if node and subprocess.run([ROOT / "tools/setup", "--cluster"], check=False).returncode != 0:
+        if true_nodes and subprocess.run([ROOT / "tools/setup", "--cluster"], check=False).returncode != 0:
             raise Failure("a true node needs the packages named above")
-        missing = [name for name in ("openssl", *(NODE_PROGRAMS if node else ())) if not shutil.which(name, path=parts.SYSTEM_PATH)]
-        if node and not any(os.path.exists(f"{folder}/bridge") for folder in parts.CNI_FOLDERS):
+        missing = [name for name in ("openssl", *(NODE_PROGRAMS if true_nodes else ())) if not shutil.which(name, path=parts.SYSTEM_PATH)]
+        if true_nodes and not any(os.path.exists(f"{folder}/bridge") for folder in parts.CNI_FOLDERS):
             missing.append("the CNI plugins")
         if missing:
             raise Failure(f"not found: {', '.join(missing)}; install them by tools/setup --cluster")
 
-    def _programs(self, node, crowd):
+    def _programs(self, true_nodes, crowd):
         found = {"controlplane": self._build("controlplane"), "kwok": "", "coredns": ""}
         if crowd:
             found["kwok"] = self._build("kubernetes_tools", "kwok")
-        if node:
+        if true_nodes:
             found["coredns"] = self._build("kubernetes_tools", "coredns")
         self._step("programs there")
         return found
@@ -106,18 +108,18 @@ class Cluster:
             raise Failure(f"tools/{' '.join(command)} failed")
         return result.stdout.split()[-1]
 
-    def _start_or_find(self, node, crowd, programs):
+    def _start_or_find(self, true_nodes, crowd, programs):
         """The cluster that runs, or None while that is not clear."""
         with self._lock() as lock:
             if lock:
                 self._clean()
-                self._start(lock, node, crowd, programs)
+                self._start(lock, true_nodes, crowd, programs)
         return parts.Description.load(self.folder) if self._people() else None
 
-    def _start(self, lock, node, crowd, programs):
+    def _start(self, lock, true_nodes, crowd, programs):
         self.folder.mkdir(mode=0o700)
         with contextlib.ExitStack() as stack:
-            if node:
+            if true_nodes:
                 # The keeper listens outside and forwards; inside nothing else uses the ports.
                 listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
                 api_port = listener.getsockname()[1]
@@ -127,7 +129,7 @@ class Cluster:
                 stack.enter_context(self._lock_ports())
                 api_port, *more = free_ports(5)
                 ports = dict(zip(("etcd", "peer", "controller_manager", "scheduler"), more))
-            cluster = parts.Description(self.folder, self.name, node, crowd, api_port=api_port, ports=ports, **programs)
+            cluster = parts.Description(self.folder, self.name, true_nodes, crowd, api_port=api_port, ports=ports, **programs)
             parts.write_configuration(cluster, Authority(cluster.certificates))
             cluster.save()
             inherited = [lock, *([listener.fileno()] if listener else [])]
@@ -144,19 +146,25 @@ class Cluster:
 
     def _load_images(self, cluster):
         @contextlib.contextmanager
-        def stream_of(name):
-            with subprocess.Popen([sys.executable, TOOL, "exec", "--name", self.name, "--", *images.IMPORT], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as importer:
+        def stream_of(node, name):
+            with self._importer(node, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as importer:
                 yield importer.stdin
                 output, _ = importer.communicate()
                 if importer.returncode != 0:
-                    raise Failure(f"the image {name} could not be put into the node: {output.decode().strip()[-500:]}")
-        images.write_node_images(stream_of, cluster.coredns)
-        self._step("images in the node")
+                    raise Failure(f"the image {name} could not be put into {node.name}: {output.decode().strip()[-500:]}")
+        for node in cluster.nodes:
+            self._wait_for_part(f"containerd{node.suffix}", 60)
+            # CoreDNS runs on the first node.
+            images.write_node_images(functools.partial(stream_of, node), cluster.coredns if node.index == 0 else None)
+        self._step("images in the nodes")
+
+    def _importer(self, node, **options):
+        """A process that puts the archive on its standard input into a true node."""
+        return subprocess.Popen([sys.executable, TOOL, "exec", "--name", self.name, "--node", node.name, "--", *images.IMPORT], **options)
 
     def _add_crowd(self, cluster, api):
         present = {node["metadata"]["name"] for node in api.items("Node")}
-        missing = [node for node in (parts.simulated_node(index, tainted=cluster.node) for index in range(cluster.crowd))
+        missing = [node for node in (parts.simulated_node(index, tainted=bool(cluster.nodes)) for index in range(cluster.crowd))
                    if node["metadata"]["name"] not in present]
 
         def create(nodes):
@@ -230,24 +238,33 @@ class Cluster:
             raise Failure(f"no cluster '{self.name}' is running; start one by tools/cluster up")
         return cluster
 
-    def execute(self, command):
-        """Runs COMMAND where the cluster is; returns its exit status."""
+    def execute(self, command, node=parts.NODE):
+        """Runs COMMAND where the cluster is, on the true node of that name if there are any; returns its exit status."""
         cluster = self.description()
         environment = self._environment(cluster)
         if command[0] == "helm" and not (self.folder / "bin/helm").exists():
             (self.folder / "bin/helm").symlink_to(self._build("kubernetes_tools", "helm"))
         os.environ["PATH"] = environment["PATH"]  # where the command is looked up
-        if cluster.node:
-            return linux.run_inside(self._people()["init"], command, environment)
-        return linux.run(command, environment)
+        if not cluster.nodes:
+            return linux.run(command, environment)
+        where = next((one for one in cluster.nodes if one.name == node), None)
+        if not where:
+            raise Failure(f"'{self.name}' has no true node '{node}'; there are: {' '.join(one.name for one in cluster.nodes)}")
+        inside = self.part_process(f"containerd{where.suffix}") if where.index else self._people()["init"]
+        if not inside:
+            raise Failure(f"containerd does not run on {node}; its log ends:\n{self._tail(f'containerd{where.suffix}')}")
+        return linux.run_inside(inside, command, environment)
 
     def load(self, archive):
-        """Puts the images of an archive (as `docker save` or `buildah push oci-archive:` write it) into the true node."""
-        if not self.description().node:
+        """Puts the images of an archive (as `docker save` or `buildah push oci-archive:` write it) into the true nodes."""
+        nodes = self.description().nodes
+        if not nodes:
             raise Failure(f"'{self.name}' has no true node that could run an image")
-        with open(archive, "rb") as stream:
-            os.dup2(stream.fileno(), 0)
-        return self.execute(list(images.IMPORT))
+        importers = []
+        for node in nodes:
+            with open(archive, "rb") as stream:
+                importers.append(self._importer(node, stdin=stream))
+        return max([importer.wait() for importer in importers])
 
     def status(self):
         """Lines for people."""
@@ -370,5 +387,6 @@ def free_ports(count):
 
 
 def describe(cluster):
-    kinds = (["a true node"] if cluster.node else []) + ([f"{cluster.crowd} simulated nodes"] if cluster.crowd else [])
+    true = ["a true node" if cluster.true_nodes == 1 else f"{cluster.true_nodes} true nodes"] if cluster.nodes else []
+    kinds = true + ([f"{cluster.crowd} simulated nodes"] if cluster.crowd else [])
     return " and ".join(kinds)

@@ -79,7 +79,7 @@ def program_files(path):
 
 
 def write_node_images(stream_of, coredns):
-    """The images of a true node: pause, busybox and CoreDNS. STREAM_OF(name) opens where each goes."""
+    """The images of a true node: pause, busybox and, unless it is None, CoreDNS. STREAM_OF(name) opens where each goes."""
     with tempfile.TemporaryDirectory() as folder:
         source, pause = f"{folder}/pause.c", f"{folder}/pause"
         with open(source, "w", encoding="utf-8") as file:
@@ -91,5 +91,6 @@ def write_node_images(stream_of, coredns):
     with stream_of(BUSYBOX) as stream:
         write_image(stream, BUSYBOX, program_files("/bin/busybox"),
                     [(f"bin/{name}", "busybox") for name in applets if name != "busybox"], command=["/bin/sh"])
-    with stream_of(COREDNS) as stream:
-        write_image(stream, COREDNS, {"coredns": coredns}, entrypoint=["/coredns"])
+    if coredns:
+        with stream_of(COREDNS) as stream:
+            write_image(stream, COREDNS, {"coredns": coredns}, entrypoint=["/coredns"])

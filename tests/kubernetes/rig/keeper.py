@@ -2,7 +2,7 @@
 
 The keeper stays outside the namespaces. It holds the lock of the cluster's folder, forwards the API server's port into the
 network namespace, and ends the init when it is told to end (SIGTERM) or dies. The init starts the parts, each when those
-before it are ready, and starts again what ends. With a true node it is process 1 of the namespaces, so that its end is the
+before it are ready, and starts again what ends. With true nodes it is process 1 of the namespaces, so that its end is the
 end of everything; without, the kernel kills the parts, for it is their parent.
 
 In the cluster's folder keeper.json says who they are, {"keeper": pid, "init": pid}, and status.json how far they are,
@@ -10,6 +10,7 @@ In the cluster's folder keeper.json says who they are, {"keeper": pid, "init": p
 """
 import asyncio
 import copy
+import ipaddress
 import json
 import os
 import resource
@@ -37,8 +38,9 @@ def keep(cluster, listener):
     linux.adopt_orphans()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if cluster.node:
-        linux.make_cgroup(cluster.cgroup)
+    if cluster.nodes:
+        for name in (cluster.cgroup, *map(cluster.node_cgroup, cluster.nodes)):
+            linux.make_cgroup(name)
         linux.unshare(linux.CLONE_NEWPID)
     isolated, tell_isolated = os.pipe()
     init = os.fork()
@@ -47,18 +49,17 @@ def keep(cluster, listener):
             linux.die_with_parent()
             if listener:
                 listener.close()
-            if cluster.node:
-                isolate(cluster)
+            machines = isolate(cluster)
             os.write(tell_isolated, b"1")
             os.close(tell_isolated)
-            Init(cluster).run()
+            Init(cluster, machines).run()
         except BaseException:  # for the log; nothing of the caller's may run in this process
             traceback.print_exc()
         finally:
             os._exit(1)
     os.close(tell_isolated)
     write_json(cluster.folder / "keeper.json", {"keeper": os.getpid(), "init": init})
-    if os.read(isolated, 1) and cluster.node:
+    if os.read(isolated, 1) and cluster.nodes:
         # A process whose children belong to another namespace may not start threads.
         with open("/proc/self/ns/pid", "rb") as own:
             linux.setns(own.fileno(), linux.CLONE_NEWPID)
@@ -107,14 +108,52 @@ def forward(listener, namespace, port):
     asyncio.run(serve())
 
 
+class Machine:
+    """The mount and the network namespace that a process was in when this was made."""
+
+    def __init__(self):
+        self._namespaces = [(os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
+                            for name, kind in (("net", linux.CLONE_NEWNET), ("mnt", linux.CLONE_NEWNS))]
+
+    @property
+    def network(self):
+        """A path of the network namespace, for the program `ip`."""
+        return f"/proc/{os.getpid()}/fd/{self._namespaces[0][0]}"
+
+    def enter(self):
+        for descriptor, kind in self._namespaces:
+            linux.setns(descriptor, kind)
+
+
 def isolate(cluster):
-    """Mounts and network of a machine of its own. What the node's programs write to the usual places goes into the
-    cluster's folder, so that several clusters, and the machine's own containers, do not meet."""
-    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET)
-    data = cluster.folder / "data"
+    """A machine for each true node of the cluster, all connected; the calling process stays in the first. Nothing but its
+    descriptors and the processes in there hold them."""
+    outside = Machine()
+    machines = []
+    for node in cluster.nodes:
+        outside.enter()
+        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET)
+        mount_node(cluster, node)
+        machines.append(Machine())
+        connect_node(cluster, node, machines[0])
+    if machines:
+        machines[0].enter()
+    for node in cluster.nodes[1:]:
+        ip("link", "set", node.name, "master", "node", "up")
+    return machines
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, env={"PATH": parts.SYSTEM_PATH})
+
+
+def mount_node(cluster, node):
+    """What the node's programs write to the usual places goes into the cluster's folder, so that several clusters, the nodes of
+    one, and the machine's own containers, do not meet."""
+    data = cluster.node_data(node)
     mount = linux.mount
     mount(None, "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    mount(None, "/", flags=linux.MS_REC | linux.MS_SHARED)  # among the cluster's own; pods may ask for propagation
+    mount(None, "/", flags=linux.MS_REC | linux.MS_SHARED)  # among the node's own; pods may ask for propagation
     mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     mount("tmpfs", "/run", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     for name in ("var-lib", "var-lib.work"):
@@ -124,16 +163,22 @@ def isolate(cluster):
     mount(data / "kubelet", "/var/lib/kubelet", flags=linux.MS_BIND)
     mount(data / "log", "/var/log", flags=linux.MS_BIND)
     for path in parts.KERNEL_SETTINGS:
-        mount(data / "kernel" / path.replace("/", "."), f"/proc/sys/{path}", flags=linux.MS_BIND)
+        mount(cluster.folder / "data/kernel" / path.replace("/", "."), f"/proc/sys/{path}", flags=linux.MS_BIND)
 
-    def ip(*arguments):
-        subprocess.run(["ip", *arguments], check=True, env={"PATH": parts.SYSTEM_PATH})
 
+def connect_node(cluster, node, first):
+    """The node's interface: on the first one a bridge, which the others' are connected to."""
     ip("link", "set", "lo", "up")
-    ip("link", "add", "node", "type", "bridge")
-    ip("address", "add", f"{parts.NODE_ADDRESS}/24", "dev", "node")
+    if node.index == 0:
+        ip("link", "add", "node", "type", "bridge")
+    else:
+        ip("link", "add", "node", "type", "veth", "peer", "name", node.name, "netns", first.network)
+    ip("address", "add", f"{node.address}/24", "dev", "node")
     ip("link", "set", "node", "up")
     ip("route", "add", "default", "dev", "node")
+    for other in cluster.nodes:
+        if other != node:
+            ip("route", "add", str(ipaddress.ip_interface(other.pods).network), "via", other.address)
     for setting in ("net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables"):
         if os.path.exists(f"/proc/sys/{setting}"):
             with open(f"/proc/sys/{setting}", "w", encoding="ascii") as file:
@@ -141,8 +186,9 @@ def isolate(cluster):
 
 
 class Init:
-    def __init__(self, cluster):
+    def __init__(self, cluster, machines):
         self._cluster = cluster
+        self._machines = machines
         self._parts = {part.name: part for part in parts.parts(cluster)}
         self._states = {name: {"pid": 0, "ready": False, "starts": 0} for name in self._parts}
         self._not_before = dict.fromkeys(self._parts, 0.0)
@@ -181,11 +227,16 @@ class Init:
                 state["pid"] = self._start(part)
                 state["starts"] += 1
         elif not state["ready"]:
-            state["ready"] = part.ready()
+            state["ready"] = part.ready(state["pid"])
 
     def _start(self, part):
+        # Where it shall be, and not after the fork: what asks for it by its process id shall not find another node's.
+        if part.node:
+            self._machines[part.node].enter()
         pid = os.fork()
         if pid:
+            if part.node:
+                self._machines[0].enter()
             return pid
         try:
             linux.die_with_parent()

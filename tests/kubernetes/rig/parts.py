@@ -2,6 +2,7 @@
 read as YAML."""
 import dataclasses
 import hashlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -10,8 +11,7 @@ import typing
 from . import images
 from .api import Api
 
-NODE = "node-0"
-NODE_ADDRESS = "10.99.0.1"
+NODE_ADDRESS = "10.99.0.1"  # of the first true node, where the control plane is
 POD_NETWORK = "10.244.0.0/16"
 SIMULATED_POD_NETWORK = "10.245.0.1/16"
 SERVICE_NETWORK = "10.96.0.0/16"
@@ -37,6 +37,36 @@ KERNEL_SETTINGS = {
 }
 
 
+MOST_TRUE_NODES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class TrueNode:
+    """A kubelet with a containerd, in a mount and a network namespace of its own."""
+    index: int
+
+    @property
+    def name(self):
+        return f"node-{self.index}"
+
+    @property
+    def address(self):
+        return f"10.99.0.{1 + self.index}"
+
+    @property
+    def pods(self):
+        """Gateway and length of the network of its pods."""
+        return f"10.244.{self.index}.1/24"
+
+    @property
+    def suffix(self):
+        """Of its parts' and files' names: those of the first node have none."""
+        return f"-{self.index}" if self.index else ""
+
+
+NODE = TrueNode(0).name
+
+
 def cgroup_prefix(home):
     """How the cgroups of the clusters in a folder begin: clusters in different places may have the same name."""
     return f"tensor-fusion-{hashlib.sha256(os.fsencode(home)).hexdigest()[:8]}-"
@@ -47,7 +77,8 @@ class Part:
     name: str
     command: list
     after: tuple = ()  # parts that must be ready first
-    ready: typing.Callable[[], bool] = lambda: True
+    ready: typing.Callable[[int], bool] = lambda pid: True  # asked with its process id
+    node: int = 0  # index of the true node that it runs on
 
 
 @dataclasses.dataclass
@@ -55,7 +86,7 @@ class Description:
     """What `up` decided; kept as cluster.json in the cluster's folder."""
     folder: pathlib.Path
     name: str
-    node: bool  # a true node, hence namespaces
+    true_nodes: int  # 0: none, and no namespaces
     crowd: int  # simulated nodes; 0: no KWOK
     controlplane: str  # programs
     kwok: str
@@ -71,6 +102,17 @@ class Description:
     @property
     def cgroup(self):
         return cgroup_prefix(self.folder.parent) + self.name
+
+    @property
+    def nodes(self):
+        return [TrueNode(index) for index in range(self.true_nodes)]
+
+    def node_cgroup(self, node):
+        return f"{self.cgroup}/{node.name}"
+
+    def node_data(self, node):
+        """What the node's programs write."""
+        return self.folder / "data" / node.name
 
     @property
     def certificates(self):
@@ -96,7 +138,7 @@ class Description:
 
 def write_configuration(cluster, authority):
     """Certificates, kubeconfig files and the parts' configuration, in the cluster's folder."""
-    for folder in ("config", "config/cni", "logs", "bin", "data", "data/log", "data/kubelet", "data/kernel"):
+    for folder in ("config", "logs", "bin", "data", "data/kernel"):
         (cluster.folder / folder).mkdir(exist_ok=True)
     for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"):
         (cluster.folder / "bin" / name).symlink_to(cluster.controlplane)
@@ -120,33 +162,37 @@ def write_configuration(cluster, authority):
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"kubeconfig": str(cluster.folder / "config/kube-scheduler.kubeconfig"), "qps": 1000, "burst": 1000},
     })
-    if cluster.node:
-        _write_node_configuration(cluster, authority, local)
+    if cluster.nodes:
+        authority.issue("kube-proxy", "system:kube-proxy")
+        _write_kubeconfig(cluster, "kube-proxy", address=NODE_ADDRESS)
+        for path, value in KERNEL_SETTINGS.items():
+            (cluster.folder / "data/kernel" / path.replace("/", ".")).write_text(f"{value}\n")
+    for node in cluster.nodes:
+        _write_node_configuration(cluster, node, authority, local)
 
 
-def _write_node_configuration(cluster, authority, local):
-    authority.issue("kubelet", f"system:node:{NODE}", "system:nodes")
-    authority.issue("kubelet-server", NODE, names=[*local, f"IP:{NODE_ADDRESS}", f"DNS:{NODE}"])
-    authority.issue("kube-proxy", "system:kube-proxy")
-    for user in ("kubelet", "kube-proxy"):
-        _write_kubeconfig(cluster, user)
-    for path, value in KERNEL_SETTINGS.items():
-        (cluster.folder / "data/kernel" / path.replace("/", ".")).write_text(f"{value}\n")
-    _write(cluster, "kubelet.json", {
+def _write_node_configuration(cluster, node, authority, local):
+    kubelet, data = f"kubelet{node.suffix}", cluster.node_data(node)
+    for folder in ("", "log", "kubelet"):
+        (data / folder).mkdir()
+    authority.issue(kubelet, f"system:node:{node.name}", "system:nodes")
+    authority.issue(f"{kubelet}-server", node.name, names=[*local, f"IP:{node.address}", f"DNS:{node.name}"])
+    _write_kubeconfig(cluster, kubelet, address=NODE_ADDRESS)
+    _write(cluster, f"{kubelet}.json", {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": NODE_ADDRESS,
+        "address": node.address,
         "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True},
                            "x509": {"clientCAFile": str(cluster.certificates / "ca.crt")}},
         "authorization": {"mode": "Webhook"},
-        "tlsCertFile": str(cluster.certificates / "kubelet-server.crt"),
-        "tlsPrivateKeyFile": str(cluster.certificates / "kubelet-server.key"),
+        "tlsCertFile": str(cluster.certificates / f"{kubelet}-server.crt"),
+        "tlsPrivateKeyFile": str(cluster.certificates / f"{kubelet}-server.key"),
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "clusterDomain": "cluster.local",
         "clusterDNS": [DNS_ADDRESS],
         "resolvConf": "",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{cluster.cgroup}",
+        "cgroupRoot": f"/{cluster.node_cgroup(node)}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "oomScoreAdj": 0,
@@ -156,21 +202,22 @@ def _write_node_configuration(cluster, authority, local):
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%",
                          "imagefs.available": "1%"},
     })
-    _write(cluster, "cni/10-bridge.conflist", {
+    (cluster.folder / f"config/cni{node.suffix}").mkdir()
+    _write(cluster, f"cni{node.suffix}/10-bridge.conflist", {
         "cniVersion": "0.4.0",
         "name": "pods",
         "plugins": [
             {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True,
-             "ipam": {"type": "host-local", "ranges": [[{"subnet": POD_NETWORK.replace("/16", "/24")}]],
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": str(ipaddress.ip_interface(node.pods).network)}]],
                       "routes": [{"dst": "0.0.0.0/0"}]}},
             {"type": "portmap", "capabilities": {"portMappings": True}},
         ],
     })
     cni = next((folder for folder in CNI_FOLDERS if os.path.exists(f"{folder}/bridge")), CNI_FOLDERS[0])
     cri = 'plugins."io.containerd.grpc.v1.cri"'
-    (cluster.folder / "config/containerd.toml").write_text(f"""\
+    (cluster.folder / f"config/containerd{node.suffix}.toml").write_text(f"""\
 version = 2
-root = "{cluster.folder}/data/containerd"
+root = "{data}/containerd"
 state = "/run/containerd"
 [grpc]
   address = "{CONTAINERD_SOCKET}"
@@ -180,7 +227,7 @@ state = "/run/containerd"
   restrict_oom_score_adj = true
   [{cri}.cni]
     bin_dir = "{cni}"
-    conf_dir = "{cluster.folder}/config/cni"
+    conf_dir = "{cluster.folder}/config/cni{node.suffix}"
   [{cri}.containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 """)
@@ -190,13 +237,13 @@ def _write(cluster, name, content):
     (cluster.folder / "config" / name).write_text(json.dumps(content, indent=2))
 
 
-def _write_kubeconfig(cluster, user, path=None):
+def _write_kubeconfig(cluster, user, path=None, address="127.0.0.1"):
     path = path or cluster.folder / f"config/{user}.kubeconfig"
     path.touch(mode=0o600)
     path.write_text(json.dumps({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster.name, "cluster": {"server": f"https://127.0.0.1:{cluster.api_port}",
+        "clusters": [{"name": cluster.name, "cluster": {"server": f"https://{address}:{cluster.api_port}",
                                                         "certificate-authority": str(cluster.certificates / "ca.crt")}}],
         "users": [{"name": user, "user": {"client-certificate": str(cluster.certificates / f"{user}.crt"),
                                           "client-key": str(cluster.certificates / f"{user}.key")}}],
@@ -223,11 +270,11 @@ def parts(cluster):
             f"--trusted-ca-file={certificates}/ca.crt", "--client-cert-auth",
             f"--peer-cert-file={certificates}/etcd.crt", f"--peer-key-file={certificates}/etcd.key",
             f"--peer-trusted-ca-file={certificates}/ca.crt", "--peer-client-cert-auth",
-        ], ready=lambda: etcd.answers("/health")),
+        ], ready=lambda pid: etcd.answers("/health")),
         Part("kube-apiserver", [
             program("kube-apiserver"), f"--secure-port={cluster.api_port}", f"--advertise-address={NODE_ADDRESS}",
             # Endpoints may not be loopback addresses: without a true node nobody could use the API server's Service.
-            *(["--bind-address=0.0.0.0"] if cluster.node else ["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"]),
+            *(["--bind-address=0.0.0.0"] if cluster.nodes else ["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"]),
             f"--etcd-servers={etcd_client}", f"--etcd-cafile={certificates}/ca.crt",
             f"--etcd-certfile={certificates}/etcd.crt", f"--etcd-keyfile={certificates}/etcd.key",
             f"--client-ca-file={certificates}/ca.crt", f"--tls-cert-file={certificates}/kube-apiserver.crt",
@@ -248,7 +295,7 @@ def parts(cluster):
             "--kubelet-preferred-address-types=InternalIP",
             # The API server has no kube-proxy rules of its own; it reaches webhooks by the endpoints of their Services.
             "--enable-aggregator-routing",
-        ], after=("etcd",), ready=lambda: api.answers("/readyz")),
+        ], after=("etcd",), ready=lambda pid: api.answers("/readyz")),
         Part("kube-controller-manager", [
             program("kube-controller-manager"), f"--kubeconfig={config}/kube-controller-manager.kubeconfig",
             f"--authentication-kubeconfig={config}/kube-controller-manager.kubeconfig",
@@ -269,18 +316,19 @@ def parts(cluster):
             "--bind-address=127.0.0.1", f"--secure-port={ports['scheduler']}",
         ], after=("kube-apiserver",)),
     ]
-    if cluster.node:
+    for node in cluster.nodes:
+        containerd, kubelet = f"containerd{node.suffix}", f"kubelet{node.suffix}"
         found += [
-            Part("containerd", ["containerd", f"--config={config}/containerd.toml"],
-                 ready=lambda: os.path.exists(CONTAINERD_SOCKET)),
-            Part("kubelet", [
-                program("kubelet"), f"--config={config}/kubelet.json", f"--kubeconfig={config}/kubelet.kubeconfig",
-                f"--hostname-override={NODE}", f"--node-ip={NODE_ADDRESS}",
-            ], after=("containerd", "kube-apiserver")),
-            Part("kube-proxy", [
-                program("kube-proxy"), f"--kubeconfig={config}/kube-proxy.kubeconfig", f"--hostname-override={NODE}",
+            Part(containerd, ["containerd", f"--config={config}/{containerd}.toml"],
+                 ready=lambda pid: os.path.exists(f"/proc/{pid}/root{CONTAINERD_SOCKET}"), node=node.index),
+            Part(kubelet, [
+                program("kubelet"), f"--config={config}/{kubelet}.json", f"--kubeconfig={config}/{kubelet}.kubeconfig",
+                f"--hostname-override={node.name}", f"--node-ip={node.address}",
+            ], after=(containerd, "kube-apiserver"), node=node.index),
+            Part(f"kube-proxy{node.suffix}", [
+                program("kube-proxy"), f"--kubeconfig={config}/kube-proxy.kubeconfig", f"--hostname-override={node.name}",
                 "--proxy-mode=iptables", f"--cluster-cidr={POD_NETWORK}", "--conntrack-max-per-core=0", "--oom-score-adj=0",
-            ], after=("kube-apiserver",)),
+            ], after=("kube-apiserver",), node=node.index),
         ]
     if cluster.crowd:
         _write(cluster, "kwok.json", {
