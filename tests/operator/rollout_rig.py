@@ -13,14 +13,14 @@ POOL = "tensor-fusion-shared"
 IDLE = ["/bin/sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
 
 
-def worker_template(env=()):
+def worker_template(env=(), command=tuple(IDLE)):
     return {"template": {"spec": {
         "terminationGracePeriodSeconds": 2,
         # One on each node, so that nodes are what is counted.
         "topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"tensor-fusion.ai/component": "worker"}}}],
-        "containers": [{"name": "tensorfusion-worker", "command": IDLE, "env": list(env),
+        "containers": [{"name": "tensorfusion-worker", "command": list(command), "env": list(env),
                         "readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}]}}}
 
 

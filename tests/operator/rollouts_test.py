@@ -173,6 +173,79 @@ class Rollouts(unittest.TestCase):
             rig.cluster.kubectl("-n", "apps", "get", "pods", "-l", "tensor-fusion.ai/enabled=true", "-o", "json").stdout)["items"]}
         self.assertEqual(uids, after)
 
+    def test_worker_that_crashes_is_named_and_rolled_back(self):
+        rig = self.ready_rig(progressDeadlineSeconds=15, maxFailures=1)
+        good = rig.status()["componentStatus"]["worker"]
+        on_node = [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+
+        def crash_where(condition):
+            template = worker_template(on_node, ["/bin/sh", "-c", f"if {condition}; then exit 3; fi; {IDLE[2]}"])
+            # Not ready in the moment before it ends.
+            template["template"]["spec"]["containers"][0]["readinessProbe"]["initialDelaySeconds"] = 2
+            rig.patch([{"op": "replace", "path": "/componentConfig/worker/podTemplate", "value": template}])
+
+        # One node may fail: it is named with its cause, and the others get their turn.
+        began = time.monotonic()
+        crash_where("[ $NODE = node-1 ]")
+        stuck = lambda one: [unit for unit in one.get("stuckUnits", []) if unit["reason"] == "CrashLoopBackOff"]
+        rig.await_rollout("worker", lambda one: one["toRevision"] != good and stuck(one), "the crash is not named", limit=90)
+        named = time.monotonic() - began
+        rollout = rig.await_rollout("worker", lambda one: (one["nodes"]["updated"], one["nodes"]["ready"]) == (NODES, NODES - 1) and stuck(one),
+                                    "the other nodes are not updated", limit=90)
+        self.assertEqual([unit["name"] for unit in stuck(rollout)], ["node-1"])
+        self.assertIn("exit code 3", stuck(rollout)[0]["message"])
+        self.assertLess(named, 30)
+        self.assertNotEqual(rollout["phase"], "Failed")
+        self.assertFalse(rig.status()["componentStatus"]["workerConfigSynced"])
+
+        # It crashes everywhere, and none may: the last good revision, the one of before all of this, comes back by itself.
+        rig.set_policy(maxFailures=0, onFailure="Rollback")
+        began = time.monotonic()
+        crash_where("true")
+        rig.await_rollout("worker", lambda one: one["phase"] == "RolledBack", "it was not rolled back", limit=120)
+        rig.await_pods(self.workers, NODES)
+        rollout = rig.await_rollout("worker", lambda one: one["nodes"]["updated"] == NODES, "not all nodes are back")
+        self.assertEqual(rollout["toRevision"], good)
+        hashes = {pod["metadata"]["labels"]["tensor-fusion.ai/pod-template-hash"] for pod in self.workers.alive().values()}
+        self.assertEqual(hashes, {good})
+        self.assertIn("CrashLoopBackOff", json.dumps([event["message"] for event in rig.events()]))
+
+    def test_window_that_closes_in_the_middle(self):
+        rig = self.ready_rig(batchPercentage=25, batchInterval="6s")
+        before = rig.status()["componentStatus"]["worker"]
+        mark = self.workers.mark()
+        # Open since the minute before this one (windows last a minute at least), and for a few seconds more; the next time is tomorrow.
+        now = time.time()
+        opened = int(now) // 60 * 60 - 60
+        closing = int(now) + 15
+        at = time.gmtime(opened)
+        rig.patch([
+            {"op": "add", "path": "/nodeManagerConfig/nodePoolRollingUpdatePolicy/maintenanceWindow",
+             "value": {"enforced": True, "includes": [f"{at.tm_min} {at.tm_hour} * * *"], "timeZone": "UTC"}},
+            {"op": "add", "path": "/nodeManagerConfig/nodePoolRollingUpdatePolicy/maxDuration", "value": f"{closing - opened}s"},
+            {"op": "replace", "path": "/componentConfig/worker/image", "value": "busybox:2"}])
+        await_value(lambda: self.workers.since(mark), closing - time.time(), lambda: rig.told("nothing starts in an open window"))
+        rollout = rig.await_rollout("worker", lambda one: one["phase"] == "Paused", "it does not stop", limit=60)
+        self.assertLess(time.time() - closing, 30)
+        self.assertGreaterEqual(time.time(), closing)
+        self.assertEqual(rollout["reason"], "WindowClosed")
+        # A person reads which moment it waits for.
+        tomorrow = time.strftime("%Y-%m-%d %H:%M:00", time.gmtime(opened + 86400))
+        self.assertIn(tomorrow, rollout["message"])
+        self.assertEqual(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(opened + 86400)), rollout["nextWindowAt"])
+
+        rig.await_pods(self.workers, NODES)  # what of the open batch had begun, ends
+        restarted = len(self.workers.since(mark))
+        self.assertIn(restarted, range(1, NODES))
+        time.sleep(10)  # more than an interval: what must not happen would have happened by now
+        self.assertEqual(len(self.workers.since(mark)), restarted)
+        # It goes on where it was, when a person has it so.
+        rig.set_policy(batchInterval="1s", maintenanceWindow={"enforced": False})
+        rig.await_synced("worker", revision_not=before)
+        rig.await_pods(self.workers, NODES)
+        self.assertEqual(len(self.workers.since(mark)), NODES)
+        self.assertEqual(self.workers.worst, 1)
+
     def test_pause_and_resume(self):
         rig = self.ready_rig(paused=True)
         mark = self.workers.mark()
