@@ -5,27 +5,45 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/wire_ops.h"
+#include "remoting/client/fetch_connection.h"
 #include "remoting/version.h"
 
 namespace tf::remoting {
 
+namespace {
+
+constexpr char kInfo[] = "TENSOR_FUSION_OPERATOR_CONNECTION_INFO";
+constexpr char kUrl[] = "TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL";
+constexpr char kTokenFile[] = "/var/run/secrets/tensor-fusion.ai/token";
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<link::Connection>> ConnectFromEnvironment(std::string_view purpose) {
-  const char* info = std::getenv("TENSOR_FUSION_OPERATOR_CONNECTION_INFO");
-  if (info == nullptr || *info == '\0') {
-    if (std::getenv("TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL") != nullptr) {
-      return absl::UnimplementedError(
-          "fetching the connection from TENSOR_FUSION_OPERATOR_GET_CONNECTION_URL is not supported by this version; "
-          "set "
-          "TENSOR_FUSION_OPERATOR_CONNECTION_INFO to the worker's connection string");
+  const char* variable = kInfo;
+  std::string info = Variable(kInfo);
+  if (const std::string url = Variable(kUrl); info.empty() && !url.empty()) {
+    variable = kUrl;
+    FetchOptions fetch{.token_file = Variable("TF_CONNECTION_TOKEN_FILE")};
+    if (fetch.token_file.empty()) fetch.token_file = kTokenFile;
+    absl::StatusOr<std::string> fetched = FetchConnection(url, fetch);
+    if (!fetched.ok()) {
+      return absl::Status(fetched.status().code(), absl::StrCat(kUrl, ": ", fetched.status().message()));
     }
-    return absl::FailedPreconditionError(
-        "no worker is named: expected TENSOR_FUSION_OPERATOR_CONNECTION_INFO=native+<ip>+<port>+<version> or "
-        "shmem+<name>+<MiB>+<n>; `tfctl run -- PROGRAM` sets it");
+    info = *std::move(fetched);
+  }
+  if (info.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("no worker is named: expected ", kInfo,
+                                                      "=native+<ip>+<port>+<version> or shmem+<name>+<MiB>+<n>; "
+                                                      "`tfctl run -- PROGRAM` sets it"));
   }
   absl::StatusOr<link::ConnectionString> where = link::ParseConnectionString(info);
   if (!where.ok()) {
-    return absl::Status(where.status().code(),
-                        absl::StrCat("TENSOR_FUSION_OPERATOR_CONNECTION_INFO: ", where.status().message()));
+    return absl::Status(where.status().code(), absl::StrCat(variable, ": ", where.status().message()));
   }
   link::ConnectOptions options;
   options.protocol_hash = cuda::kProtocolHash;
