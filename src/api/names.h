@@ -21,6 +21,17 @@ inline constexpr char kWorkerRevisionLabel[] = "tensor-fusion.ai/worker-template
 inline constexpr char kDefaultPoolAnnotation[] = "tensor-fusion.ai/is-default-pool";   // "true" or "false"
 inline constexpr char kGpuMissingAnnotation[] = "tensor-fusion.ai/gpu-missing-since";  // of a GPU, RFC 3339
 
+// Of application pods: what they ask for. docs/vgpu-pods.md says what each means.
+inline constexpr char kProfileAnnotation[] = "tensor-fusion.ai/workload-profile";
+inline constexpr char kLocalAnnotation[] = "tensor-fusion.ai/is-local-gpu";           // "true" or "false"
+inline constexpr char kSidecarAnnotation[] = "tensor-fusion.ai/sidecar-worker";       // "true" or "false"
+inline constexpr char kContainersAnnotation[] = "tensor-fusion.ai/inject-container";  // names, with commas
+// Written by admission. The TensorFusionWorkload of a client; a client's TensorFusionConnection is ours alone.
+inline constexpr char kSelectedWorkloadAnnotation[] = "tensor-fusion.ai/selected-workload";
+inline constexpr char kConnectionAnnotation[] = "tensor-fusion.ai/connection";
+// Of a TensorFusionWorkload that the operator made for pods: "dynamic". Others are people's, and only used.
+inline constexpr char kWorkloadModeAnnotation[] = "tensor-fusion.ai/workload-mode";
+
 // Ours. Of a worker's pod: what of its workload (template, limits) it was made from; another value there replaces it.
 inline constexpr char kWorkloadRevisionAnnotation[] = "tensor-fusion.ai/workload-revision";
 

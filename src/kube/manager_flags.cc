@@ -18,8 +18,9 @@ void AddDuration(CLI::App& app, const char* name, absl::Duration& value, const c
       ->default_str(absl::FormatDuration(value));
 }
 
-// "ADDRESS:PORT"; ":8081" is every address.
-void AddAddress(CLI::App& app, const char* name, std::string& address, uint16_t& port, const char* help) {
+}  // namespace
+
+void AddAddressFlag(CLI::App& app, const std::string& name, std::string& address, uint16_t& port, const char* help) {
   app.add_option_function<std::string>(
          name,
          [&address, &port, name](const std::string& text) {
@@ -36,8 +37,6 @@ void AddAddress(CLI::App& app, const char* name, std::string& address, uint16_t&
       ->default_str(address + ":" + std::to_string(port));
 }
 
-}  // namespace
-
 void AddManagerFlags(CLI::App& app, ManagerOptions& options) {
   app.add_option("--kubeconfig", options.config.kubeconfig,
                  "How the API server is found; without it KUBECONFIG, the service account of the pod, ~/.kube/config");
@@ -53,9 +52,9 @@ void AddManagerFlags(CLI::App& app, ManagerOptions& options) {
               "How long a leader goes on that cannot renew its lease");
   AddDuration(app, "--leader-election-retry-period", options.lease.retry, "Between renewals");
   AddDuration(app, "--leader-election-request-limit", options.lease.request_limit, "Of one request of the election");
-  AddAddress(app, "--health-bind-address", options.health.address, options.health.port,
-             "/healthz, /readyz and /metrics; port 0: a free one");
-  AddAddress(app, "--webhook-bind-address", options.webhook.address, options.webhook.port, "Admission webhooks");
+  AddAddressFlag(app, "--health-bind-address", options.health.address, options.health.port,
+                 "/healthz, /readyz and /metrics; port 0: a free one");
+  AddAddressFlag(app, "--webhook-bind-address", options.webhook.address, options.webhook.port, "Admission webhooks");
   app.add_option("--webhook-certificate", options.webhook.certificate_path, "PEM file, read again when it changes")
       ->capture_default_str();
   app.add_option("--webhook-key", options.webhook.key_path, "PEM file")->capture_default_str();

@@ -2,10 +2,12 @@
 
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "api/gpu_node.h"
 #include "api/gpu_pool.h"
 #include "api/names.h"
 #include "api/tensor_fusion_cluster.h"
+#include "api/workload.h"
 
 namespace tf::operators {
 namespace {
@@ -16,6 +18,24 @@ kube::InformerOptions GpuNodes() {
   kube::InformerOptions options = Whole();
   options.indexes = {{kByPool, [](const kube::Json& node) {
                         return std::vector<std::string>{std::string(kube::Label(node, api::kManagedByLabel))};
+                      }}};
+  return options;
+}
+
+kube::InformerOptions Workloads() {
+  kube::InformerOptions options = Whole();
+  options.indexes = {{kByPool, [](const kube::Json& workload) {
+                        return std::vector<std::string>{std::string(kube::Text(workload, "spec.poolName"))};
+                      }}};
+  return options;
+}
+
+kube::InformerOptions Connections() {
+  kube::InformerOptions options = Whole();
+  options.indexes = {{kConnectionsByWorkload, [](const kube::Json& connection) {
+                        return std::vector<std::string>{
+                            absl::StrCat(std::string(kube::Namespace(connection)), "/",
+                                         std::string(kube::Text(connection, "spec.workloadName")))};
                       }}};
   return options;
 }
@@ -36,6 +56,9 @@ Caches::Caches(kube::Manager& manager)
     : clusters(manager.Cache(api::TensorFusionCluster::kResource, Whole())),
       pools(manager.Cache(api::GPUPool::kResource, Whole())),
       gpu_nodes(manager.Cache(api::GPUNode::kResource, GpuNodes())),
+      workloads(manager.Cache(api::TensorFusionWorkload::kResource, Workloads())),
+      profiles(manager.Cache(api::WorkloadProfile::kResource, Whole())),
+      connections(manager.Cache(api::TensorFusionConnection::kResource, Connections())),
       nodes(manager.Cache(kube::core::kNode, Nodes())) {}
 
 std::vector<std::string> AllOfIt() {

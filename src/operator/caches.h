@@ -12,7 +12,8 @@
 namespace tf::operators {
 
 // Indexes.
-inline constexpr char kByPool[] = "pool";  // of GPUNodes: the pool's name
+inline constexpr char kByPool[] = "pool";                     // of GPUNodes and workloads: the pool's name
+inline constexpr char kConnectionsByWorkload[] = "workload";  // "NAMESPACE/NAME" of spec.workloadName
 
 struct Caches {
   explicit Caches(kube::Manager& manager);
@@ -20,7 +21,10 @@ struct Caches {
   kube::Informer& clusters;
   kube::Informer& pools;
   kube::Informer& gpu_nodes;  // kByPool
-  kube::Informer& nodes;      // labels, taints, spec.unschedulable, the status of conditions
+  kube::Informer& workloads;  // kByPool: spec.poolName
+  kube::Informer& profiles;
+  kube::Informer& connections;  // kConnectionsByWorkload
+  kube::Informer& nodes;        // labels, taints, spec.unschedulable, the status of conditions
 };
 
 // All of an object but what only the server needs: for `keep`.

@@ -12,10 +12,13 @@
 #include "operator/caches.h"
 #include "operator/cluster_controller.h"
 #include "operator/component_revisions.h"
+#include "operator/connection_controller.h"
+#include "operator/connection_endpoint.h"
 #include "operator/crd_check.h"
 #include "operator/gpunode_controller.h"
 #include "operator/node_controller.h"
 #include "operator/pod_cache.h"
+#include "operator/pod_webhook.h"
 #include "operator/pool_controller.h"
 #include "operator/pool_rollouts.h"
 #include "operator/validation.h"
@@ -59,7 +62,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--webhook-host", webhook.hosts, "Names and addresses that the API server calls webhooks by")
       ->delimiter(',');
+  app.add_option("--mutating-webhook-configuration", webhook.mutating_configuration,
+                 "MutatingWebhookConfiguration whose CA bundle is ours to keep right, too");
   app.add_flag("--webhook-url", webhook.by_url, "They are called by URL at the first of these, not through a Service");
+  tf::operators::ConnectionEndpoint::Options connections_at;
+  tf::kube::AddAddressFlag(app, "--connection-bind-address", connections_at.address, connections_at.port,
+                           "Where clients ask for their workers; without this option nobody can");
+  std::string endpoint;
+  app.add_option("--connection-endpoint", endpoint,
+                 "http://HOST:PORT by which pods find that, where their pool names no operatorEndpoint");
   AddVariables(app);
   app.footer(
       "Environment:\n"
@@ -92,5 +103,9 @@ int main(int argc, char** argv) {
   const tf::operators::NodeController nodes(**manager, caches);
   const tf::operators::GpuNodeController gpu_nodes(**manager, caches, pods, revisions, ns);
   const tf::operators::WorkloadController workloads(**manager, caches, pods, revisions);
+  const tf::operators::ConnectionController connections(**manager, caches, pods);
+  tf::operators::ConnectionEndpoint connection_endpoint(connections_at);
+  if (app.count("--connection-bind-address") > 0) connection_endpoint.AddTo(**manager, caches.connections);
+  if (webhooks) tf::operators::AddPodWebhook(**manager, caches, revisions, endpoint);
   return (*manager)->Run();
 }

@@ -12,6 +12,10 @@ namespace {
 
 using kube::Json;
 
+std::string InNamespaceOf(const Json& pod, std::string_view name) {
+  return absl::StrCat(std::string(kube::Namespace(pod)), "/", std::string(name));
+}
+
 kube::InformerOptions Options(std::string label_selector) {
   kube::InformerOptions options;
   options.label_selector = std::move(label_selector);
@@ -44,9 +48,14 @@ kube::InformerOptions Options(std::string label_selector) {
        [](const Json& pod) { return std::vector<std::string>{std::string(kube::Text(pod, "spec.nodeName"))}; }},
       {kPodsByPool,
        [](const Json& pod) { return std::vector<std::string>{std::string(kube::Label(pod, api::kPoolLabel))}; }},
-      {kPodsByWorkload, [](const Json& pod) {
-         return std::vector<std::string>{
-             absl::StrCat(std::string(kube::Namespace(pod)), "/", std::string(kube::Label(pod, api::kWorkloadLabel)))};
+      {kPodsByWorkload,
+       [](const Json& pod) {
+         std::string_view workload = kube::Label(pod, api::kWorkloadLabel);
+         if (workload.empty()) workload = kube::Annotation(pod, api::kSelectedWorkloadAnnotation);
+         return std::vector<std::string>{InNamespaceOf(pod, workload)};
+       }},
+      {kPodsByConnection, [](const Json& pod) {
+         return std::vector<std::string>{InNamespaceOf(pod, kube::Annotation(pod, api::kConnectionAnnotation))};
        }}};
   return options;
 }

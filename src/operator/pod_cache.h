@@ -8,9 +8,11 @@
 namespace tf::operators {
 
 // Indexes.
-inline constexpr char kPodsByNode[] = "node";          // spec.nodeName; "" where there is none yet
-inline constexpr char kPodsByPool[] = "pool";          // label kPoolLabel
-inline constexpr char kPodsByWorkload[] = "workload";  // "NAMESPACE/NAME", by label kWorkloadLabel
+inline constexpr char kPodsByNode[] = "node";              // spec.nodeName; "" where there is none yet
+inline constexpr char kPodsByPool[] = "pool";              // label kPoolLabel
+inline constexpr char kPodsByWorkload[] = "workload";      // "NAMESPACE/NAME", by label kWorkloadLabel; of clients: by
+                                                           // kSelectedWorkloadAnnotation
+inline constexpr char kPodsByConnection[] = "connection";  // "NAMESPACE/NAME", by kConnectionAnnotation
 
 struct PodCaches {
   explicit PodCaches(kube::Manager& manager);

@@ -6,6 +6,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "api/names.h"
 
 namespace tf::operators {
 
@@ -79,6 +81,27 @@ api::Probe HttpProbe(std::string path, std::string port) {
   probe.httpGet->path = std::move(path);
   probe.httpGet->port.value = std::move(port);
   return probe;
+}
+
+void WriteRequest(const api::WorkloadProfileSpec& spec, std::map<std::string, std::string>& annotations) {
+  const auto amount = [&](const char* name, const api::Quantity& quantity) {
+    if (!quantity.IsZero()) annotations[name] = quantity.Text();
+  };
+  if (spec.resources) {
+    amount(api::kTflopsRequestAnnotation, spec.resources->requests.tflops);
+    amount(api::kTflopsLimitAnnotation, spec.resources->limits.tflops);
+    amount(api::kVramRequestAnnotation, spec.resources->requests.vram);
+    amount(api::kVramLimitAnnotation, spec.resources->limits.vram);
+    amount(api::kComputeRequestAnnotation, spec.resources->requests.compute);
+    amount(api::kComputeLimitAnnotation, spec.resources->limits.compute);
+  }
+  annotations[api::kPoolAnnotation] = spec.poolName;
+  annotations[api::kQosAnnotation] = spec.qos.empty() ? "medium" : spec.qos;
+  annotations[api::kIsolationAnnotation] = spec.isolation.value_or("soft");
+  annotations[api::kGpuCountAnnotation] = absl::StrCat(spec.gpuCount.value_or(1));
+  if (!spec.gpuIndices.empty()) annotations[api::kGpuIndicesAnnotation] = absl::StrJoin(spec.gpuIndices, ",");
+  if (!spec.gpuModel.empty()) annotations[api::kGpuModelAnnotation] = spec.gpuModel;
+  if (!spec.vendor.empty()) annotations[api::kVendorAnnotation] = spec.vendor;
 }
 
 }  // namespace tf::operators

@@ -1,12 +1,14 @@
 // What the renderers of pods share. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "api/core.h"
+#include "api/workload.h"
 
 namespace tf::operators {
 
@@ -28,5 +30,8 @@ absl::StatusOr<api::PodTemplateSpec> ReadPodTemplate(const api::Json& pod_templa
 // A probe of a TCP port or of an HTTP path on a named port.
 api::Probe TcpProbe(std::string port);
 api::Probe HttpProbe(std::string path, std::string port);
+
+// What a request says of cards, as annotations: of application pods, and of workers' pods for their placement.
+void WriteRequest(const api::WorkloadProfileSpec& spec, std::map<std::string, std::string>& annotations);
 
 }  // namespace tf::operators

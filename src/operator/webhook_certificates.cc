@@ -81,6 +81,50 @@ absl::Status WebhookAuthority::Sign(const std::string& certificate, const std::s
   return absl::OkStatus();
 }
 
+WebhookAuthority::Carried WebhookAuthority::LookAt(const kube::Json& configuration,
+                                                   const std::vector<http::BundledCertificate>& trusted, bool leads,
+                                                   absl::Time now) const {
+  // At least what the Secret says; other authorities there that have not expired stay, for another replica may know
+  // more than we do.
+  Carried carried;
+  const std::string& newest = trusted[0].pem;
+  kube::JsonArray patches;
+  const kube::Json* webhooks = kube::Field(configuration, "webhooks");
+  for (const kube::Json& webhook :
+       webhooks != nullptr && webhooks->is_array() ? webhooks->get_array() : kube::JsonArray()) {
+    const std::string bundle = Decoded(webhook, {"clientConfig", "caBundle"});
+    const std::vector<http::BundledCertificate> known = http::ReadBundle(bundle);
+    const auto knows = [&](const std::string& certificate) {
+      return std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.pem == certificate; });
+    };
+    carried.newest = carried.newest && knows(newest);
+    carried.serving = carried.serving && knows(signer_.empty() ? newest : signer_);
+    std::vector<http::BundledCertificate> wanted = trusted;
+    wanted.insert(wanted.end(), known.begin(), known.end());
+    // The order alone is no reason to write: the other replica may see it the other way round.
+    const std::string joined = Joined(wanted, now);
+    kube::JsonObject client_config;
+    const bool all_known = std::all_of(trusted.begin(), trusted.end(),
+                                       [&](const auto& one) { return one.not_after <= now || knows(one.pem); });
+    const bool expired = std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.not_after <= now; });
+    if (!all_known || expired) client_config["caBundle"] = Encoded(joined);
+    if (!options_.url.empty() && leads) {
+      const std::string_view now_at = kube::Text(webhook, "clientConfig.url");
+      const std::string wanted_url = absl::StrCat(options_.url, PathOf(now_at));
+      if (now_at != wanted_url) client_config["url"] = wanted_url;
+    }
+    if (client_config.empty()) continue;
+    patches.push_back(kube::JsonObject{{"name", std::string(kube::Text(webhook, "name"))},
+                                       {"clientConfig", std::move(client_config)}});
+  }
+  if (!patches.empty()) {
+    carried.patch =
+        kube::JsonObject{{"metadata", {{"resourceVersion", std::string(kube::ResourceVersion(configuration))}}},
+                         {"webhooks", std::move(patches)}};
+  }
+  return carried;
+}
+
 absl::StatusOr<WebhookAuthority::Outcome> WebhookAuthority::Look(const View& view, absl::Time now,
                                                                  absl::Duration monotonic) {
   Outcome outcome;
@@ -117,46 +161,14 @@ absl::StatusOr<WebhookAuthority::Outcome> WebhookAuthority::Look(const View& vie
   }
   const std::string& newest = trusted[0].pem;
 
-  // The configuration: at least what the Secret says; other authorities there that have not expired stay, for another
-  // replica may know more than we do.
   bool carried = true;        // all webhooks have the Secret's authority
   bool serving_known = true;  // and the one that we serve with
-  if (view.configuration != nullptr) {
-    kube::JsonArray patches;
-    const kube::Json* webhooks = kube::Field(*view.configuration, "webhooks");
-    for (const kube::Json& webhook :
-         webhooks != nullptr && webhooks->is_array() ? webhooks->get_array() : kube::JsonArray()) {
-      const std::string bundle = Decoded(webhook, {"clientConfig", "caBundle"});
-      const std::vector<http::BundledCertificate> known = http::ReadBundle(bundle);
-      const auto knows = [&](const std::string& certificate) {
-        return std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.pem == certificate; });
-      };
-      carried = carried && knows(newest);
-      serving_known = serving_known && knows(signer_.empty() ? newest : signer_);
-      std::vector<http::BundledCertificate> wanted = trusted;
-      wanted.insert(wanted.end(), known.begin(), known.end());
-      // The order alone is no reason to write: the other replica may see it the other way round.
-      const std::string joined = Joined(wanted, now);
-      kube::JsonObject client_config;
-      const bool all_known = std::all_of(trusted.begin(), trusted.end(),
-                                         [&](const auto& one) { return one.not_after <= now || knows(one.pem); });
-      const bool expired =
-          std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.not_after <= now; });
-      if (!all_known || expired) client_config["caBundle"] = Encoded(joined);
-      if (!options_.url.empty() && view.leads) {
-        const std::string_view now_at = kube::Text(webhook, "clientConfig.url");
-        const std::string wanted_url = absl::StrCat(options_.url, PathOf(now_at));
-        if (now_at != wanted_url) client_config["url"] = wanted_url;
-      }
-      if (client_config.empty()) continue;
-      patches.push_back(kube::JsonObject{{"name", std::string(kube::Text(webhook, "name"))},
-                                         {"clientConfig", std::move(client_config)}});
-    }
-    if (!patches.empty()) {
-      outcome.configuration =
-          kube::JsonObject{{"metadata", {{"resourceVersion", std::string(kube::ResourceVersion(*view.configuration))}}},
-                           {"webhooks", std::move(patches)}};
-    }
+  for (const kube::ObjectPtr& configuration : view.configurations) {
+    Carried one;
+    if (configuration != nullptr) one = LookAt(*configuration, trusted, view.leads, now);
+    carried = carried && one.newest;
+    serving_known = serving_known && one.serving;
+    outcome.configurations.push_back(std::move(one.patch));
   }
   if (!carried) {
     carried_.clear();
@@ -214,13 +226,18 @@ void WebhookCertificates::AddTo(kube::Manager& manager) {
   secrets_ = &manager.Cache(
       kube::core::kSecret,
       {.ns = options_.secret_namespace, .field_selector = absl::StrCat("metadata.name=", options_.secret_name)});
-  configurations_ = &manager.Cache(kValidatingWebhookConfiguration,
-                                   {.field_selector = absl::StrCat("metadata.name=", options_.configuration)});
+  for (const auto& [resource, name] :
+       {std::make_pair(kValidatingWebhookConfiguration, options_.configuration),
+        std::make_pair(kMutatingWebhookConfiguration, options_.mutating_configuration)}) {
+    if (name.empty()) continue;
+    configurations_.push_back(
+        {resource, name, &manager.Cache(resource, {.field_selector = absl::StrCat("metadata.name=", name)})});
+  }
   const kube::Handler wake{.added = [this](const kube::ObjectPtr&, bool) { Wake(); },
                            .updated = [this](const kube::ObjectPtr&, const kube::ObjectPtr&) { Wake(); },
                            .deleted = [this](const kube::ObjectPtr&, bool) { Wake(); }};
   secrets_->AddHandler(wake);
-  configurations_->AddHandler(wake);
+  for (const Configuration& configuration : configurations_) configuration.cache->AddHandler(wake);
   manager.health().AddReady("webhook-certificate", [this] {
     std::lock_guard lock(mutex_);
     return ready_;
@@ -278,9 +295,12 @@ void WebhookCertificates::Run() {
 }
 
 absl::Duration WebhookCertificates::LookOnce() {
-  if (!secrets_->synced() || !configurations_->synced()) return kRetry;
-  WebhookAuthority::View view{.secret = secrets_->Get({options_.secret_namespace, options_.secret_name}),
-                              .configuration = configurations_->Get({"", options_.configuration})};
+  if (!secrets_->synced()) return kRetry;
+  WebhookAuthority::View view{.secret = secrets_->Get({options_.secret_namespace, options_.secret_name})};
+  for (const Configuration& configuration : configurations_) {
+    if (!configuration.cache->synced()) return kRetry;
+    view.configurations.push_back(configuration.cache->Get({"", configuration.name}));
+  }
   {
     std::lock_guard lock(mutex_);
     view.leads = leads_;
@@ -293,13 +313,17 @@ absl::Duration WebhookCertificates::LookOnce() {
                  options_.secret_name);
     written = view.secret == nullptr ? client_->Create(kube::core::kSecret, *outcome->secret).status()
                                      : client_->Update(kube::core::kSecret, *outcome->secret).status();
-  } else if (outcome.ok() && outcome->configuration.has_value()) {
-    kube::PatchOptions patch;
-    patch.type = kube::PatchType::kStrategic;
-    patch.field_manager = "tensor-fusion-operator";
-    written =
-        client_->Patch(kValidatingWebhookConfiguration, {"", options_.configuration}, *outcome->configuration, patch)
-            .status();
+  } else if (outcome.ok()) {
+    for (size_t i = 0; i < outcome->configurations.size(); ++i) {
+      if (!outcome->configurations[i].has_value()) continue;
+      kube::PatchOptions patch;
+      patch.type = kube::PatchType::kStrategic;
+      patch.field_manager = "tensor-fusion-operator";
+      absl::Status patched =
+          client_->Patch(configurations_[i].resource, {"", configurations_[i].name}, *outcome->configurations[i], patch)
+              .status();
+      if (!kube::IsConflict(patched)) written.Update(std::move(patched));
+    }
   }
   // Another replica was faster: its write comes by the watch.
   if (kube::IsConflict(written) || kube::IsAlreadyExists(written)) written = absl::OkStatus();

@@ -2,7 +2,7 @@
 //
 // A Secret holds the authority: `ca.crt`, all authorities that are to be trusted, the newest first, and `ca.key`, the
 // newest one's key. Each replica signs a serving certificate with it that never leaves its memory, and keeps the
-// caBundle of the webhook configuration right: at least what the Secret says. The authority lives for a year and is
+// caBundle of the webhook configurations right: at least what the Secret says. The authority lives for a year and is
 // replaced when two thirds of that are over, a serving certificate for 30 days.
 //
 // Webhook object and replicas agree at every second:
@@ -24,12 +24,15 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "http/certificates.h"
 #include "kube/certificate_files.h"
 #include "kube/manager.h"
 #include "kube/object.h"
 
 namespace tf::operators {
 
+inline const kube::Resource kMutatingWebhookConfiguration{
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false};
 inline const kube::Resource kValidatingWebhookConfiguration{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false};
 
@@ -45,14 +48,16 @@ class WebhookAuthority {
     absl::Duration settle = absl::Seconds(60);
   };
   struct View {
-    kube::ObjectPtr secret = {};         // null: there is none
-    kube::ObjectPtr configuration = {};  // null: there is none, and nobody is to be told of certificates
-    bool leads = false;                  // only the leader writes `url`
+    kube::ObjectPtr secret = {};                       // null: there is none
+    std::vector<kube::ObjectPtr> configurations = {};  // null: there is none, and nobody is to be told of certificates
+    bool leads = false;                                // only the leader writes `url`
   };
-  // What to write, and when to look again if nothing happens before. At most one of the two writes is there.
+  // What to write, and when to look again if nothing happens before. Where the Secret is to be written, nothing else
+  // is.
   struct Outcome {
-    std::optional<kube::Json> secret = {};         // to create when there is none, to update otherwise
-    std::optional<kube::Json> configuration = {};  // a strategic merge patch
+    std::optional<kube::Json> secret = {};  // to create when there is none, to update otherwise
+    // As many as there are in the view: strategic merge patches.
+    std::vector<std::optional<kube::Json>> configurations = {};
     absl::Duration look_again = absl::Hours(1);
     absl::Status ready = {};  // OK: the API server, if it calls us, will trust us
   };
@@ -65,6 +70,14 @@ class WebhookAuthority {
   std::shared_ptr<const kube::CertificatePair> serving() const { return serving_; }
 
  private:
+  // What is to be written to one configuration so that its webhooks trust `trusted`; whether they already do.
+  struct Carried {
+    std::optional<kube::Json> patch = {};
+    bool newest = true;   // all of them know the newest authority
+    bool serving = true;  // and the one that we serve with
+  };
+  Carried LookAt(const kube::Json& configuration, const std::vector<http::BundledCertificate>& trusted, bool leads,
+                 absl::Time now) const;
   absl::Status Sign(const std::string& certificate, const std::string& key, absl::Time now);
 
   const Options options_;
@@ -88,7 +101,8 @@ class WebhookCertificates {
   struct Options {
     std::string secret_namespace = {};
     std::string secret_name = {};
-    std::string configuration = {};
+    std::string configuration = {};           // ValidatingWebhookConfiguration
+    std::string mutating_configuration = {};  // MutatingWebhookConfiguration; "": none
     std::vector<std::string> hosts = {};
     bool by_url = false;  // the first of `hosts` and the webhook's port become the webhooks' URL
     uint16_t port = 9443;
@@ -114,7 +128,12 @@ class WebhookCertificates {
   WebhookAuthority authority_;  // of the thread alone
   std::unique_ptr<kube::Client> client_;
   kube::Informer* secrets_ = nullptr;
-  kube::Informer* configurations_ = nullptr;
+  struct Configuration {
+    kube::Resource resource;
+    std::string name;
+    kube::Informer* cache;
+  };
+  std::vector<Configuration> configurations_;
   Clock* clock_ = nullptr;
   prometheus::Gauge* expiry_ = nullptr;
 

@@ -91,10 +91,10 @@ struct World {
       }
       secret = Versioned(*outcome.secret);
     }
-    if (outcome.configuration.has_value()) {
-      if (kube::ResourceVersion(*configuration) != kube::ResourceVersion(*outcome.configuration)) return false;
+    if (!outcome.configurations.empty() && outcome.configurations[0].has_value()) {
+      if (kube::ResourceVersion(*configuration) != kube::ResourceVersion(*outcome.configurations[0])) return false;
       kube::Json changed = *configuration;
-      for (const auto& patch : outcome.configuration->at("webhooks").as_array()) {
+      for (const auto& patch : outcome.configurations[0]->at("webhooks").as_array()) {
         for (auto& webhook : changed.at("webhooks").as_array()) {
           if (webhook.at("name") != patch.at("name")) continue;
           for (const auto& field : patch.at("clientConfig").as_object()) {
@@ -116,7 +116,7 @@ struct Replica {
           return options;
         }()) {}
 
-  void Observe() { view = {.secret = world.secret, .configuration = world.configuration, .leads = leads}; }
+  void Observe() { view = {.secret = world.secret, .configurations = {world.configuration}, .leads = leads}; }
   WebhookAuthority::Outcome Act() {
     auto outcome = authority.Look(view, world.now, world.monotonic);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
@@ -129,7 +129,7 @@ struct Replica {
     do {
       Observe();
       outcome = Act();
-    } while (outcome.secret.has_value() || outcome.configuration.has_value());
+    } while (outcome.secret.has_value() || (!outcome.configurations.empty() && outcome.configurations[0].has_value()));
     return outcome;
   }
   std::string serving() const { return authority.serving() == nullptr ? "" : authority.serving()->certificate_pem; }

@@ -268,6 +268,10 @@ absl::StatusOr<api::Pod> WorkerPod(const WorkerPodInput& input) {
   pod.metadata.labels[api::kPoolLabel] = input.pool.metadata.name;
   pod.metadata.labels[api::kRevisionLabel] = input.revision.revision;
   pod.metadata.annotations[api::kWorkloadRevisionAnnotation] = WorkloadRevision(workload.spec);
+  WriteRequest(workload.spec, pod.metadata.annotations);
+  pod.metadata.annotations[api::kPoolAnnotation] = input.pool.metadata.name;
+  pod.metadata.annotations[api::kContainersAnnotation] = api::kWorkerContainer;
+  if (!input.connection.empty()) pod.metadata.annotations[api::kConnectionAnnotation] = input.connection;
   pod.metadata.ownerReferences = {{.apiVersion = api::TensorFusionWorkload::kResource.ApiVersion(),
                                    .kind = api::TensorFusionWorkload::kResource.kind,
                                    .name = workload.metadata.name,

@@ -16,8 +16,7 @@
 //  - labels, owner, toleration of what keeps others off GPU nodes, a grace period of 5 s.
 //
 // Where it runs is kube-scheduler's decision, among the nodes that the pool's selectors match (and the templates' and
-// the workload's own affinity permits); placement by GPU comes with the scheduler extender, and with it the annotations
-// that placement reads.
+// the workload's own affinity permits); what the workload asks of cards is written down in annotations, for placement.
 #pragma once
 
 #include <string>
@@ -37,6 +36,7 @@ struct WorkerPodInput {
   const PodRevision& revision;
   const api::ProviderConfig* provider = nullptr;  // of WorkerVendor; null: there is none
   std::string name = {};
+  std::string connection = {};  // whose worker it is alone; "": all clients of the workload share it
 };
 
 // InvalidArgument names the field of the pool or of the workload.

@@ -19,18 +19,9 @@ namespace {
 
 using kube::Json;
 
-constexpr char kWorkloadsByPool[] = "pool";
 // What the cache does not show yet brings us back as soon as it does; this is for what never comes.
 constexpr absl::Duration kUnseen = absl::Seconds(30);
-constexpr int kMostAtOnce = 50;  // pods made in one pass; the next one goes on
-
-kube::InformerOptions WorkloadOptions() {
-  kube::InformerOptions options{.keep = AllOfIt()};
-  options.indexes = {{kWorkloadsByPool, [](const Json& workload) {
-                        return std::vector<std::string>{std::string(kube::Text(workload, "spec.poolName"))};
-                      }}};
-  return options;
-}
+constexpr size_t kMostAtOnce = 50;  // pods made in one pass; the next one goes on
 
 absl::Status UnlessGone(absl::Status status) {
   return kube::IsNotFound(status) || kube::IsConflict(status) ? absl::OkStatus() : status;
@@ -45,8 +36,9 @@ WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, P
     : manager_(manager),
       caches_(caches),
       revisions_(revisions),
-      workloads_(manager.Cache(api::TensorFusionWorkload::kResource, WorkloadOptions())),
+      workloads_(caches.workloads),
       pods_(pods.components),
+      connections_(caches.connections),
       providers_(Providers(manager)),
       expectations_(manager.clock()),
       backoff_(manager.clock()) {
@@ -73,12 +65,20 @@ WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, P
                         }});
   controller.Watch(workloads_, kube::ToItself(), ChangedBySomebody());
   controller.Watch(pods_, owners);
+  // What its status says is ours, and does not matter here.
+  controller.Watch(
+      connections_,
+      [](const Json& connection) {
+        return std::vector<kube::Key>{
+            {std::string(kube::Namespace(connection)), std::string(kube::Text(connection, "spec.workloadName"))}};
+      },
+      ChangedBySomebody());
   controller.Watch(
       caches.pools,
       [this](const Json& pool) {
         std::vector<kube::Key> keys;
         for (const std::string_view name : {kube::Name(pool), std::string_view(IsDefault(pool) ? "" : "-")}) {
-          for (const kube::ObjectPtr& workload : workloads_.ByIndex(kWorkloadsByPool, name)) {
+          for (const kube::ObjectPtr& workload : workloads_.ByIndex(kByPool, name)) {
             keys.push_back(kube::KeyOf(*workload));
           }
         }
@@ -123,6 +123,14 @@ kube::ObjectPtr WorkloadController::PoolOf(const api::TensorFusionWorkload& work
                                             api::kDefaultPoolAnnotation, ": \"true\")")};
   }
   return found;
+}
+
+std::vector<std::string> WorkloadController::ConnectionsOf(const kube::Key& workload) const {
+  std::vector<std::string> names;
+  for (const kube::ObjectPtr& connection : connections_.ByIndex(kConnectionsByWorkload, workload.ToString())) {
+    if (!kube::IsBeingDeleted(*connection)) names.emplace_back(kube::Name(*connection));
+  }
+  return names;
 }
 
 absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key) {
@@ -174,13 +182,17 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
   if (!expectations_.Satisfied(key)) {
     result.requeue_after = kUnseen;
   } else {
-    const WorkloadPlan plan = PlanWorkers(workload, *pods, WorkloadRevision(workload.spec), backoff_.Remaining(key));
+    const WorkloadPlan plan =
+        workload.spec.replicas ? PlanWorkers(workload, *pods, WorkloadRevision(workload.spec), backoff_.Remaining(key))
+                               : PlanDynamicWorkers(ConnectionsOf(key), *pods, backoff_.Remaining(key));
     result.requeue_after = plan.look_again;
     done.Update(Delete(key, plan.remove));
     if (plan.failed > 0) backoff_.Replaced(key);
-    if (plan.create > 0 && pool && revision) {
-      done.Update(Create(workload, *pool, *revision, std::min(plan.create, kMostAtOnce), problem));
-    }
+    // Those that all clients share belong to none.
+    std::vector<std::string> missing = plan.create_for;
+    missing.resize(missing.size() + static_cast<size_t>(plan.create));
+    if (missing.size() > kMostAtOnce) missing.resize(kMostAtOnce);
+    if (pool && revision) done.Update(Create(workload, *pool, *revision, missing, problem));
   }
   api::TensorFusionWorkload wanted = workload;
   wanted.status = StatusOf(workload, *pods, revision ? revision->revision : "", problem, manager_.clock().Now());
@@ -192,15 +204,17 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
 }
 
 absl::Status WorkloadController::Create(const api::TensorFusionWorkload& workload, const api::GPUPool& pool,
-                                        const PodRevision& revision, int count, WorkloadProblem& problem) {
+                                        const PodRevision& revision, const std::vector<std::string>& connections,
+                                        WorkloadProblem& problem) {
   const std::optional<api::ProviderConfig> provider = ProviderOf(providers_, WorkerVendor(workload, pool));
   const kube::Key key = workload.metadata.Key();
-  for (int i = 0; i < count; ++i) {
+  for (const std::string& connection : connections) {
     absl::StatusOr<api::Pod> pod = WorkerPod({.workload = workload,
                                               .pool = pool,
                                               .revision = revision,
                                               .provider = provider ? &*provider : nullptr,
-                                              .name = NewName(workload.metadata.name)});
+                                              .name = NewName(workload.metadata.name),
+                                              .connection = connection});
     if (!pod.ok()) {
       problem = {"InvalidTemplate", std::string(pod.status().message())};
       return absl::OkStatus();  // a change of pool or workload wakes us

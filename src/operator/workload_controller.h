@@ -5,7 +5,7 @@
 // A workload that is deleted takes its pods along as their owner; it has no finalizer, which would hold its namespace
 // where no operator runs any more.
 //
-// Workloads without `replicas` get their workers when clients connect; here they only have a status.
+// A workload without `replicas` has a worker for each of its TensorFusionConnections (connection_controller.h).
 #pragma once
 
 #include <string>
@@ -28,9 +28,10 @@ class WorkloadController {
  private:
   absl::StatusOr<kube::Result> Reconcile(const kube::Key& key);
   absl::StatusOr<std::vector<api::Pod>> PodsOf(const api::TensorFusionWorkload& workload) const;
+  std::vector<std::string> ConnectionsOf(const kube::Key& workload) const;
   kube::ObjectPtr PoolOf(const api::TensorFusionWorkload& workload, WorkloadProblem& problem) const;
   absl::Status Create(const api::TensorFusionWorkload& workload, const api::GPUPool& pool, const PodRevision& revision,
-                      int count, WorkloadProblem& problem);
+                      const std::vector<std::string>& connections, WorkloadProblem& problem);
   absl::Status Delete(const kube::Key& workload, const std::vector<WorkloadPlan::Deletion>& deletions);
   static std::string NewName(const std::string& workload);
 
@@ -39,6 +40,7 @@ class WorkloadController {
   ComponentRevisions& revisions_;
   kube::Informer& workloads_;
   kube::Informer& pods_;
+  kube::Informer& connections_;
   kube::Informer& providers_;
   kube::Expectations expectations_;
   Backoff backoff_;

@@ -1,6 +1,8 @@
 #include "operator/workload_plan.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -69,6 +71,41 @@ WorkloadPlan PlanWorkers(const api::TensorFusionWorkload& workload, const std::v
     if (IsServing(*pod) && !all_serve) break;  // they come after those that do not serve
     remove(*pod, "template or limits of its workload have changed");
     if (IsServing(*pod)) break;
+  }
+  return plan;
+}
+
+WorkloadPlan PlanDynamicWorkers(const std::vector<std::string>& connections, const std::vector<api::Pod>& pods,
+                                absl::Duration replace_failed_in) {
+  WorkloadPlan plan;
+  const std::set<std::string, std::less<>> wanted(connections.begin(), connections.end());
+  std::set<std::string, std::less<>> served;
+  const auto remove = [&plan](const api::Pod& pod, std::string why) {
+    plan.remove.push_back({pod.metadata.Key(), pod.metadata.uid, std::move(why)});
+  };
+  std::vector<const api::Pod*> ended;
+  for (const api::Pod& pod : pods) {
+    if (pod.metadata.deletionTimestamp) continue;
+    const std::string_view connection = pod.metadata.Annotation(api::kConnectionAnnotation);
+    if (!wanted.contains(connection)) {
+      remove(pod, "its client is gone");
+    } else if (api::IsFinished(pod)) {
+      ended.push_back(&pod);
+    } else if (!served.emplace(connection).second) {
+      remove(pod, "its client has another one");
+    }
+  }
+  for (const api::Pod* pod : ended) {
+    const std::string_view connection = pod->metadata.Annotation(api::kConnectionAnnotation);
+    if (replace_failed_in > absl::ZeroDuration() && served.emplace(connection).second) {
+      plan.look_again = replace_failed_in;
+      continue;
+    }
+    remove(*pod, absl::StrCat("it is ", pod->status.phase));
+    ++plan.failed;
+  }
+  for (const std::string& connection : wanted) {
+    if (!served.contains(connection)) plan.create_for.push_back(connection);
   }
   return plan;
 }

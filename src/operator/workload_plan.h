@@ -14,6 +14,7 @@ namespace tf::operators {
 
 struct WorkloadPlan {
   int create = 0;
+  std::vector<std::string> create_for = {};  // connections without a worker of their own, where each has one
   // By UID and name; `why` is for the log.
   struct Deletion {
     kube::Key key;
@@ -33,9 +34,15 @@ struct WorkloadPlan {
 //  - When the number is right, pods that were made from another template or other limits of the workload are replaced:
 //    those that are not ready at once, the others one at a time, each when all are ready.
 //  - The component's revision plays no part: rollouts see to it.
-//  - Without `replicas` the number is that of the clients, and nothing is done here.
+//  - Without `replicas` nothing is done: that is PlanDynamicWorkers' part.
 WorkloadPlan PlanWorkers(const api::TensorFusionWorkload& workload, const std::vector<api::Pod>& pods,
                          const std::string& workload_revision, absl::Duration replace_failed_in);
+
+// Of a workload without `replicas`: each of `connections`, by name, has a worker of its own (kConnectionAnnotation),
+// for as long as it is there. Changes of the workload reach the workers of later clients: a worker that was taken from
+// under its client would end the client's program. Otherwise as above.
+WorkloadPlan PlanDynamicWorkers(const std::vector<std::string>& connections, const std::vector<api::Pod>& pods,
+                                absl::Duration replace_failed_in);
 
 // What stands in the way of making workers at all.
 struct WorkloadProblem {

@@ -189,5 +189,29 @@ TEST(Backoff, DoublesAndForgets) {
   EXPECT_EQ(backoff.Remaining(key), absl::ZeroDuration());
 }
 
+TEST_F(WorkloadPlanTest, EachClientOfADynamicWorkloadHasAWorker) {
+  const auto plan = [this](std::vector<std::string> connections, absl::Duration wait = absl::ZeroDuration()) {
+    return PlanDynamicWorkers(connections, pods, wait);
+  };
+  const auto removed = [](const WorkloadPlan& one) {
+    std::vector<std::string> names;
+    for (const WorkloadPlan::Deletion& deletion : one.remove) names.push_back(deletion.key.name);
+    return names;
+  };
+  EXPECT_THAT(plan({"a", "b"}).create_for, ElementsAre("a", "b"));
+  Add("Running", true, "old").metadata.annotations[api::kConnectionAnnotation] = "a";
+  Add("Failed", false).metadata.annotations[api::kConnectionAnnotation] = "b";
+  Add("Running", true).metadata.annotations[api::kConnectionAnnotation] = "gone";
+  EXPECT_THAT(plan({"a", "b", "c"}).create_for, ElementsAre("b", "c"));
+  EXPECT_THAT(removed(plan({"a", "b", "c"})), UnorderedElementsAre("p1", "p2")) << "another template is no reason";
+  EXPECT_EQ(plan({"a", "b"}).failed, 1);
+  EXPECT_THAT(plan({"a", "b", "c"}, absl::Seconds(5)).create_for, ElementsAre("c")) << "what failed waits";
+  EXPECT_EQ(plan({"a", "b"}, absl::Seconds(5)).look_again, absl::Seconds(5));
+  Add("Pending", false).metadata.annotations[api::kConnectionAnnotation] = "b";
+  EXPECT_THAT(plan({"a", "b"}).create_for, IsEmpty());
+  EXPECT_THAT(removed(plan({"a", "b"}, absl::Seconds(5))), UnorderedElementsAre("p1", "p2"))
+      << "what failed and is replaced waits for nothing";
+}
+
 }  // namespace
 }  // namespace tf::operators
