@@ -1,8 +1,8 @@
 """Performs a page of the documentation command by command: what is printed there is what is run here, in a shell, with kubectl, helm and
 tfctl in PATH. What is changed: the repository's address, and image names.
 
-The cluster is one of `tfctl up`, whose nodes run pods as processes; the chart is packed and served on loopback, with the values that such
-nodes need as its defaults (values-process-node.yaml), so that the printed helm commands need no more options.
+The cluster's nodes are process nodes or true ones (nodes.py); the chart is packed and served on loopback, with the values that such nodes
+need as its defaults, so that the printed helm commands need no more options.
 """
 import contextlib
 import json
@@ -19,9 +19,10 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(ROOT / "tests/standalone"), str(ROOT / "tests/chart")]
-from cluster import Cluster, await_value  # noqa: E402  pylint: disable=wrong-import-position
-from served_chart import CHART, ServedChart, copy_of_chart  # noqa: E402  pylint: disable=wrong-import-position
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "tests/standalone"), str(ROOT / "tests/chart")]
+from cluster import await_value  # noqa: E402  pylint: disable=wrong-import-position
+from nodes import ProcessNodes, TrueNodes, read_yaml  # noqa: E402  pylint: disable=wrong-import-position
+from served_chart import ServedChart, copy_of_chart  # noqa: E402  pylint: disable=wrong-import-position
 
 SYSTEM = "tensor-fusion-sys"
 POOL = "tensor-fusion-shared"
@@ -40,9 +41,12 @@ with open(sys.argv[1], "w") as file: yaml.safe_dump(document, file)
 
 
 class Page:
-    """The cluster, the chart and the shell of one run. Everything is ended and removed at its end."""
+    """The cluster, the chart and the shell of one run. Everything is ended and removed at its end.
 
-    def __init__(self, build, nodes, gpus_per_node="A100-80G:1", values=None):
+    TRUE_NODES: kubelets with containers, by root; TAGS are those that the page gives to our images there.
+    """
+
+    def __init__(self, build, nodes, true_nodes=False, tags=(), values=None):
         self.build = pathlib.Path(build).resolve()
         self.programs = self.build / "bin"
         self._stack = contextlib.ExitStack()
@@ -50,14 +54,12 @@ class Page:
         self.began = time.monotonic()
         try:
             self.chart = self._stack.enter_context(ServedChart())
-            driver = [{"name": name, "value": str(self.build / "lib/sim")} for name in ("TF_CUDA_LIB_PATH", "TF_NVML_LIB_PATH")]
-            self.defaults = merged(read_yaml(CHART / "values-process-node.yaml"),
-                                   {"cluster": {"pool": {"workerEnv": driver, "hypervisorEnv": driver}}})
-            self.defaults = merged(self.defaults, values or {})
+            self.cluster = self._stack.enter_context(
+                TrueNodes(self.build, self.folder, tags) if true_nodes else ProcessNodes(self.build, self.folder))
+            self.defaults = merged(self.cluster.values, values or {})
             self.serve("0.1.1", "1.0.1")
-            self.cluster = self._stack.enter_context(Cluster(str(self.programs), str(self.folder / "data")))
-            images = ["--image", f"alertmanager={alertmanager_folder()}", "--image", "local=/"]
-            self.cluster.up("--nodes", str(nodes), "--gpus-per-node", gpus_per_node, *images)
+            self.cluster.start(nodes)
+            print(f"{nodes} {'true' if true_nodes else 'process'} nodes are there after {time.monotonic() - self.began:.0f} s", flush=True)
         except BaseException:
             self._stack.close()
             raise
@@ -265,21 +267,11 @@ class Watch:
         return batches
 
 
-def read_yaml(path):
-    return yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
-
-
 def merged(base, over):
     result = dict(base)
     for key, value in over.items():
         result[key] = merged(result[key], value) if isinstance(value, dict) and isinstance(result.get(key), dict) else value
     return result
-
-
-def alertmanager_folder():
-    """Where the released program is, at the version that the chart names; built on first use."""
-    done = subprocess.run([ROOT / "tools/kubernetes_tools", "alertmanager"], stdout=subprocess.PIPE, text=True, check=True)
-    return pathlib.Path(done.stdout.strip()).parent
 
 
 def licence(page, *arguments):
