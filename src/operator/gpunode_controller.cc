@@ -20,6 +20,9 @@ using kube::Json;
 using kube::JsonObject;
 
 constexpr char kByGpuNode[] = "gpunode";
+// A hypervisor that is back within this time was not away: a rollout restarts all of them, and would otherwise write
+// three times of each node and twice of each of its GPUs what nobody needs to act on. The rollout itself looks at pods.
+constexpr absl::Duration kRestart = absl::Seconds(10);
 
 kube::InformerOptions GpuOptions() {
   kube::InformerOptions options{.keep = AllOfIt()};
@@ -63,7 +66,8 @@ GpuNodeController::GpuNodeController(kube::Manager& manager, Caches& caches, Pod
       gpus_(manager.Cache(api::GPU::kResource, GpuOptions())),
       providers_(Providers(manager)),
       ns_(std::move(ns)),
-      backoff_(manager.clock()) {
+      backoff_(manager.clock()),
+      away_(manager.clock(), kRestart) {
   kube::Controller& controller = manager.AddController(
       {.name = "gpunode", .workers = 4, .reconcile = [this](const kube::Key& key) { return Reconcile(key); }});
   controller.Watch(caches.gpu_nodes);
@@ -94,6 +98,7 @@ absl::StatusOr<kube::Result> GpuNodeController::Reconcile(const kube::Key& key) 
   const kube::ObjectPtr object = caches_.gpu_nodes.Get(key);
   if (object == nullptr) {
     backoff_.Forget(key);
+    away_.Forget(key);
     return kube::Result{};
   }
   absl::StatusOr<api::GPUNode> gpu_node = api::FromObject<api::GPUNode>(*object);
@@ -163,6 +168,12 @@ absl::StatusOr<kube::Result> GpuNodeController::Reconcile(const kube::Key& key) 
         break;
     }
   }
+  if (!plan.passing || first) {
+    away_.Forget(key);
+  } else if (const absl::Duration left = away_.Left(key); left > absl::ZeroDuration()) {
+    plan = AsShown(gpu_node->status, plan);
+    result.requeue_after = left;
+  }
   const api::GPUNodeStatus status = StatusOf(view, plan, manager_.clock().Now());
   api::GPUNode wanted = *gpu_node;
   wanted.status = status;
@@ -177,6 +188,7 @@ absl::Status GpuNodeController::Create(const GpuNodeView& view, HypervisorPlan& 
   const std::string vendor = VendorOf(view.gpu_node, *view.pool);
   absl::StatusOr<PodRevision> revision = revisions_.ForNewPod(*view.pool, Component::kHypervisor, vendor, ns_);
   const auto refused = [&plan](const char* reason, const absl::Status& why) {
+    plan.passing = false;
     plan.reason = reason;
     plan.message = std::string(why.message());
   };

@@ -2,12 +2,16 @@
 // order: its hypervisor first, which would make GPUs anew, then its GPUs, then the GPUNode. What is to be done is
 // decided in gpunode_plan.h. A pod of an outdated revision is left to rollouts.
 //
+// A hypervisor that is restarted and back within seconds leaves the GPUNode and its GPUs as they are; one that takes
+// longer, or of which something is wrong, is told.
+//
 // A node that is gone or not Ready is not waited for: its pods end when the server gives them up.
 #pragma once
 
 #include <string>
 
 #include "kube/manager.h"
+#include "operator/away.h"
 #include "operator/backoff.h"
 #include "operator/caches.h"
 #include "operator/component_revision.h"
@@ -38,6 +42,7 @@ class GpuNodeController {
   kube::Informer& providers_;
   const std::string ns_;
   Backoff backoff_;
+  Away away_;
 };
 
 }  // namespace tf::operators

@@ -20,6 +20,13 @@ int32_t Restarts(const api::Pod& pod) {
   return most;
 }
 
+// What every pod is before it is Ready, and nothing that somebody would have to look after.
+bool IsOnItsWay(const api::Pod& pod) {
+  const std::string reason = TroubleOf(api::ToJson(pod)).reason;
+  return reason.empty() || reason == "NotReady" || reason == "ContainersNotReady" ||
+         reason == "ContainersNotInitialized";
+}
+
 bool IsMissing(const api::GPU& gpu) { return !gpu.metadata.Annotation(api::kGpuMissingAnnotation).empty(); }
 
 std::string Because(std::string what, const std::string& why) {
@@ -51,9 +58,13 @@ HypervisorPlan PlanHypervisor(const GpuNodeView& view) {
   const api::Pod* pod = view.hypervisor;
   if (pod == nullptr) {
     if (!node_ready) return waits("NodeNotReady", "the node is not Ready; the hypervisor starts when it is");
+    plan.passing = true;
     return waits("Starting", "the hypervisor's pod is made", HypervisorAction::kCreate);
   }
-  if (pod->metadata.deletionTimestamp) return waits("Restarting", "the hypervisor's last pod is ending");
+  if (pod->metadata.deletionTimestamp) {
+    plan.passing = node_ready;
+    return waits("Restarting", "the hypervisor's last pod is ending");
+  }
   const api::OwnerReference* owner = pod->metadata.Controller();
   if (owner == nullptr || owner->uid != view.gpu_node.metadata.uid) {
     return waits("NameTaken", absl::StrCat("pod ", pod->metadata.Key().ToString(),
@@ -74,6 +85,7 @@ HypervisorPlan PlanHypervisor(const GpuNodeView& view) {
                  HypervisorAction::kReplaceCrashLoop);
   }
   if (!node_ready) return waits("NodeNotReady", "the node is not Ready");
+  plan.passing = IsOnItsWay(*pod);
   return waits("NotReady", Because("the hypervisor's pod is not ready", WhyNotReady(*pod)));
 }
 
@@ -119,6 +131,16 @@ api::GPUNodeStatus StatusOf(const GpuNodeView& view, const HypervisorPlan& plan,
   if (plan.ready && count == 0) condition.message = "it has found no GPU on this node";
   api::SetCondition(status.conditions, std::move(condition), now);
   return status;
+}
+
+HypervisorPlan AsShown(const api::GPUNodeStatus& status, HypervisorPlan plan) {
+  for (const api::Condition& condition : status.conditions) {
+    if (condition.type != kCondition) continue;
+    plan.ready = condition.status == "True";
+    plan.reason = condition.reason;
+    plan.message = condition.message;
+  }
+  return plan;
 }
 
 std::string PhaseOf(const api::GPU& gpu, bool node_running) {

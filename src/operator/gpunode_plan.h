@@ -38,6 +38,8 @@ struct HypervisorPlan {
   bool ready = false;
   std::string reason = {};
   std::string message = {};
+  // Not ready, and nothing is wrong: a pod goes or comes. Mostly that is over before anybody could have looked.
+  bool passing = false;
 };
 
 // A hypervisor that runs an outdated revision is nothing to do here: rollouts replace it.
@@ -49,6 +51,9 @@ HypervisorPlan PlanHypervisor(const GpuNodeView& view);
 // Of GPUs that are missing (annotation) nothing is counted. Virtual capacity is the real one and what the pool's
 // oversubscription adds: percent of the TFLOPS, of the node's memory and data disk; without that block it is the real.
 api::GPUNodeStatus StatusOf(const GpuNodeView& view, const HypervisorPlan& plan, absl::Time now);
+
+// The plan of a hypervisor whose restart is not told (yet): it shows what the status shows now.
+HypervisorPlan AsShown(const api::GPUNodeStatus& status, HypervisorPlan plan);
 
 // The phase that a GPU is to have; "": as it is (it is missing).
 std::string PhaseOf(const api::GPU& gpu, bool node_running);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "api/names.h"
+#include "operator/away.h"
 
 namespace tf::operators {
 namespace {
@@ -105,6 +106,51 @@ TEST_F(GpuNodePlanTest, ReplacesAPodThatCrashesAgainAndAgain) {
   PodIs("Running", true, 60);
   EXPECT_EQ(Plan().action, HypervisorAction::kNone);
   EXPECT_TRUE(Plan().ready);
+}
+
+TEST_F(GpuNodePlanTest, WhatGoesAndComesIsPassing) {
+  EXPECT_TRUE(Plan().passing);
+  PodIs("Running", true);
+  EXPECT_FALSE(Plan().passing);
+  pod.metadata.deletionTimestamp = api::Time(kNow);
+  EXPECT_TRUE(Plan().passing);
+  NodeReady(false);
+  EXPECT_FALSE(Plan().passing);
+  NodeReady(true);
+  pod.metadata.deletionTimestamp.reset();
+  PodIs("Pending", false);
+  EXPECT_TRUE(Plan().passing);
+  pod.status.conditions[0].reason = "ContainersNotReady";
+  EXPECT_TRUE(Plan().passing);
+  pod.status.containerStatuses[0].state.waiting = {.reason = "ImagePullBackOff", .message = "no such image"};
+  EXPECT_FALSE(Plan().passing);
+}
+
+TEST_F(GpuNodePlanTest, ARestartThatIsNotToldShowsWhatWasShown) {
+  PodIs("Running", true);
+  AddGpu("312", "80Gi");
+  gpu_node.status = Status();
+  ASSERT_EQ(gpu_node.status.phase, "Running");
+  pod.metadata.deletionTimestamp = api::Time(kNow);
+  const HypervisorPlan shown = AsShown(gpu_node.status, Plan());
+  EXPECT_EQ(api::ToJson(StatusOf(View(), shown, kNow)), api::ToJson(gpu_node.status));
+  // What is counted is counted all the same.
+  AddGpu("312", "80Gi");
+  EXPECT_EQ(StatusOf(View(), shown, kNow).totalGPUs, 2);
+}
+
+TEST(AwayTest, CountsFromTheFirstTimeUntilItIsBack) {
+  SimulatedClock clock;
+  Away away(clock, absl::Seconds(10));
+  const kube::Key key{"", "node-1"};
+  EXPECT_EQ(away.Left(key), absl::Seconds(10));
+  clock.Advance(absl::Seconds(4));
+  EXPECT_EQ(away.Left(key), absl::Seconds(6));
+  EXPECT_EQ(away.Left({"", "node-2"}), absl::Seconds(10));
+  clock.Advance(absl::Seconds(7));
+  EXPECT_EQ(away.Left(key), absl::ZeroDuration());
+  away.Forget(key);
+  EXPECT_EQ(away.Left(key), absl::Seconds(10));
 }
 
 TEST_F(GpuNodePlanTest, LeavesPodsOfOthersAlone) {

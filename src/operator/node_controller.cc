@@ -124,6 +124,7 @@ absl::Status NodeController::Create(const Json& node, const Json& pool, const Po
       {"kind", api::GPUNode::kResource.kind},
       {"metadata",
        {{"name", kube::Name(node)},
+        {"finalizers", boost::json::array{api::kFinalizer}},  // here, and not in a second request
         {"labels",
          {{api::kManagedByLabel, choice.pool}, {PoolLabel(choice.pool), "true"}, {api::kVendorLabel, choice.vendor}}}}},
       {"spec", {{"manageMode", "AutoSelect"}}}};

@@ -19,7 +19,7 @@ namespace tf::operators {
 namespace {
 
 // Nodes change in swarms; one pass speaks of all that changed within this time.
-constexpr absl::Duration kGather = absl::Milliseconds(100);
+constexpr absl::Duration kGather = absl::Milliseconds(250);
 
 kube::Handler LookAfterAWhile(kube::WorkQueue& queue) {
   const auto look = [&queue](const kube::Json& node) {

@@ -1,9 +1,11 @@
 #include "operator/pool_rollouts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +24,9 @@ using kube::Json;
 using kube::JsonArray;
 
 // Pods change in swarms; one plan speaks of all that changed within this time.
-constexpr absl::Duration kGather = absl::Milliseconds(100);
+constexpr absl::Duration kGather = absl::Milliseconds(250);
+// A batch of a large pool is hundreds of restarts; one after another they take as long as the server's answers.
+constexpr size_t kAtOnce = 8;
 // What is missing wakes us when it comes; this is for what the API server does not let us read.
 constexpr absl::Duration kLookForMissing = absl::Minutes(10);
 // A worker that refuses its licence ends with this (license/gate.h).
@@ -479,13 +483,21 @@ bool PoolRollouts::Act(const Json& object, const RolloutPlan& plan) {
       manager_.events().Normal(object, plan.license.event_reason, "CheckLicense", plan.license.event_text);
     }
   }
-  bool refused = false;
-  for (const rollout::Action& action : plan.actions) {
-    const bool done = restarts_.Restart(action, manager_.clock().Now());
-    spdlog::info("GPUPool {}: {} pod {}/{} on {}: {}", kube::Name(object), rollout::Name(action.component), action.ns,
-                 action.pod, action.node, done ? "restarted" : "the restart was refused");
-    refused = refused || !done;
-  }
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> refused = false;
+  const auto restart = [&] {
+    for (size_t i = next++; i < plan.actions.size(); i = next++) {
+      const rollout::Action& action = plan.actions[i];
+      const bool done = restarts_.Restart(action, manager_.clock().Now());
+      spdlog::info("GPUPool {}: {} pod {}/{} on {}: {}", kube::Name(object), rollout::Name(action.component), action.ns,
+                   action.pod, action.node, done ? "restarted" : "the restart was refused");
+      if (!done) refused = true;
+    }
+  };
+  std::vector<std::thread> others;
+  while (others.size() + 1 < std::min(plan.actions.size(), kAtOnce)) others.emplace_back(restart);
+  restart();
+  for (std::thread& other : others) other.join();
   return refused;
 }
 
