@@ -1,5 +1,7 @@
 // tensor-fusion-operator: the controllers of tensor-fusion.ai/v1. Each is a class that adds itself to the manager; what
 // they share are the caches. SchedulingConfigTemplates have no controller: they are read where they are used.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +45,8 @@ void AddVariables(CLI::App& app) {
 
 int main(int argc, char** argv) {
   tf::InitLog(kName);
+  // Many threads, none of which is busy for long: what one has given back is there for the next.
+  mallopt(M_ARENA_MAX, 2);
   const char* given = std::getenv("OPERATOR_NAMESPACE");
   const std::string ns = given == nullptr ? tf::api::kSystemNamespace : given;
   tf::kube::ManagerOptions options{
