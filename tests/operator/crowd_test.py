@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The operator with a thousand simulated nodes: what it costs, that it rests when nothing changes, and that a rollout keeps
-its promises, by what the API server's watch says.
+"""The operator with a thousand simulated nodes and hypervisor, worker and an application with a client on each: what it costs,
+that it rests when nothing changes, and that a rollout keeps its promises, by what the API server's watch says.
 
 Usage: crowd_test.py BIN_FOLDER SOURCE_FOLDER [unittest's arguments]; tests/standalone and tests/kubernetes must be in
 PYTHONPATH. TF_CROWD_NODES, TF_CROWD_KILLS and TF_CROWD_REST_S make it smaller, TF_CROWD_BATCH sets the percentage of a batch,
-TF_CROWD_RECORD names a file for its figures.
+TF_CROWD_COMPONENTS=hypervisor leaves out workers and applications, TF_CROWD_RECORD names a file for its figures.
 """
+import collections
 import concurrent.futures
 import http.client
 import json
@@ -13,6 +14,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import socket
 import sys
 import tempfile
@@ -32,28 +34,62 @@ BATCH_PERCENT = int(os.environ.get("TF_CROWD_BATCH", "5"))
 MOST_MIB = 60
 MOST_OF_A_CORE = 0.2
 GROUP = "/apis/tensor-fusion.ai/v1"
-HYPERVISORS = "labelSelector=tensor-fusion.ai%2Fcomponent%3Dhypervisor"
+POOL = "tf-all"
+APPS = "apps"
+PODS = f"labelSelector=tensor-fusion.ai%2Fgpupool%3D{POOL}"
 REVISION = "tensor-fusion.ai/pod-template-hash"
+COMPONENT = "tensor-fusion.ai/component"
+COMPONENTS = ("hypervisor", "worker", "client")
+MEASURED = tuple(os.environ.get("TF_CROWD_COMPONENTS", ",".join(COMPONENTS)).split(","))
 
 
 class PodWatch:
-    """The hypervisors' pods as the watch tells of them since mark(): how many nodes have none that is Ready, at worst, and
-    which pods somebody has asked to end. (KWOK ends a pod by its name, and now and then once too often: it then takes the next
-    pod of that name away, at once and not after its grace period as everybody else.)"""
+    """The pods of all components as the watch tells of them since mark(): how many nodes have none that is Ready, at worst, and
+    which pods somebody has asked to end, in this order. (KWOK ends a pod by its name, and now and then once too often: it then
+    takes the next pod of that name away, at once and not after its grace period as everybody else.)"""
 
     def __init__(self, api):
-        self.api, self.lock, self.pods, self.nodes = api, threading.Lock(), {}, set()
-        self.worst, self.asked = 0, {}
-        listed = api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{HYPERVISORS}")
+        self.lock, self.pods, self.ready, self.events = threading.Lock(), {}, {one: {} for one in COMPONENTS}, 0
+        self.nodes, self.worst, self.down = {one: set() for one in COMPONENTS}, {}, {}
+        self.asked, self.known, self.together = [], set(), 0
+        listed = api.request("GET", f"/api/v1/pods?{PODS}")
         for pod in listed["items"]:
-            self.pods[pod["metadata"]["name"]] = pod
-        self.version = listed["metadata"]["resourceVersion"]
-        self.connection = http.client.HTTPSConnection("127.0.0.1", self.api._port, context=self.api._context)  # pylint: disable=protected-access
-        self.connection.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{HYPERVISORS}&watch=1&allowWatchBookmarks=true"
-                                       f"&timeoutSeconds=3600&resourceVersion={self.version}")
+            self._put(pod)
+        self.connection = http.client.HTTPSConnection("127.0.0.1", api._port, context=api._context)  # pylint: disable=protected-access
+        self.connection.request("GET", f"/api/v1/pods?{PODS}&watch=1&allowWatchBookmarks=true&timeoutSeconds=7200"
+                                       f"&resourceVersion={listed['metadata']['resourceVersion']}")
         self.socket, self.answer = self.connection.sock, self.connection.getresponse()
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
+
+    @staticmethod
+    def component(pod):
+        return pod["metadata"]["labels"].get(COMPONENT, "client")
+
+    def _put(self, pod, gone=False):
+        uid, component, node = pod["metadata"]["uid"], self.component(pod), pod["spec"].get("nodeName")
+        if gone:
+            self.pods.pop(uid, None)
+        else:
+            self.pods[uid] = {"component": component, "revision": pod["metadata"]["labels"][REVISION]}
+        if node is None:
+            return
+        ready = self.ready[component].setdefault(node, set())
+        if not gone and "deletionTimestamp" not in pod["metadata"] and condition(pod, "Ready") == "True":
+            ready.add(uid)
+        else:
+            ready.discard(uid)
+        if node in self.nodes[component]:
+            if ready:
+                self.down[component].discard(node)
+            else:
+                self.down[component].add(node)
+            self.worst[component] = max(self.worst[component], len(self.down[component]))
+        if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0 and uid not in self.known:
+            self.known.add(uid)
+            self.asked.append((component, pod["metadata"]["labels"][REVISION], node))
+            if any(node in self.down[other] for other in COMPONENTS if other != component and other in self.down):
+                self.together += 1
 
     def _read(self):
         while True:
@@ -68,29 +104,21 @@ class PodWatch:
                 continue
             if event["type"] == "ERROR":
                 raise AssertionError(event)
-            pod = event["object"]
             with self.lock:
-                name = pod["metadata"]["name"]
-                if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0:
-                    self.asked[pod["metadata"]["uid"]] = pod
-                if event["type"] == "DELETED":
-                    self.pods.pop(name, None)
-                else:
-                    self.pods[name] = pod
-                self.worst = max(self.worst, len(self.nodes - self._ready()))
-
-    def _ready(self):
-        return {pod["spec"].get("nodeName") for pod in self.pods.values()
-                if "deletionTimestamp" not in pod["metadata"] and condition(pod, "Ready") == "True"}
+                self.events += 1
+                self._put(event["object"], event["type"] == "DELETED")
 
     def mark(self):
+        """{component: nodes with a Ready pod}."""
         with self.lock:
-            self.nodes, self.worst, self.asked = self._ready(), 0, {}
-            return len(self.nodes)
+            self.nodes = {one: {node for node, pods in self.ready[one].items() if pods} for one in COMPONENTS}
+            self.worst, self.down = {one: 0 for one in COMPONENTS}, {one: set() for one in COMPONENTS}
+            self.asked, self.known, self.together = [], set(), 0
+            return {one: len(self.nodes[one]) for one in COMPONENTS}
 
-    def revisions(self):
+    def revisions(self, component):
         with self.lock:
-            return [pod["metadata"]["labels"][REVISION] for pod in self.pods.values()]
+            return collections.Counter(pod["revision"] for pod in self.pods.values() if pod["component"] == component)
 
     def goes_on(self):
         return self.thread.is_alive()
@@ -102,8 +130,32 @@ class PodWatch:
         self.connection.close()
 
 
+class Quiet:
+    """The operator's CPU while no pod changes, in pieces of a quarter of a second: what it costs outside the edges of batches."""
+
+    def __init__(self, operator, watch):
+        self.operator, self.watch, self.stopped = operator, watch, threading.Event()
+        self.seconds = self.cpu = 0.0
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        now = lambda: (time.monotonic(), self.operator.cpu(), self.watch.events)
+        before = now()
+        while not self.stopped.wait(0.25):
+            after = now()
+            if after[2] == before[2]:
+                self.seconds += after[0] - before[0]
+                self.cpu += after[1] - before[1]
+            before = after
+
+    def close(self):
+        self.stopped.set()
+        self.thread.join()
+
+
 class OperatorTest(ClusterTest):
-    nodes, arguments = NODES, ()
+    nodes, components = NODES, MEASURED
 
     @classmethod
     def setUpClass(cls):
@@ -119,9 +171,10 @@ class OperatorTest(ClusterTest):
         self.kubectl(self.cluster, "apply", "--server-side", "-f", str(SOURCE / "charts/tensor-fusion/crds"))
         self.kubectl(self.cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+                           {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": APPS}},
                            {"apiVersion": "v1", "kind": "ServiceAccount",
                             "metadata": {"name": "tensor-fusion-hypervisor-sa", "namespace": NAMESPACE}})
-        self.operator = Operator(self, folder.name, *self.arguments)
+        self.operator = Operator(self, folder.name, "--no-leader-elect")
         self.addCleanup(self.operator.close)
         self.operator.start()
 
@@ -147,30 +200,67 @@ class OperatorTest(ClusterTest):
         self.requests = self.server_requests()
 
     def server_requests(self):
-        """Requests that the API server has answered, of everybody, watches left out."""
-        lines = self.server.request("GET", "/metrics").splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines
-                   if line.startswith("apiserver_request_total{") and 'verb="WATCH"' not in line)
+        """Requests that the API server has answered, of everybody, by what was asked for; watches left out."""
+        counted = collections.Counter()
+        for line in self.server.request("GET", "/metrics").splitlines():
+            if line.startswith("apiserver_request_total{"):
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
+                if labels["verb"] != "WATCH":
+                    what = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                    counted[f"{labels['verb']} {what}"] += int(float(line.rsplit(" ", 1)[1]))
+        return counted
 
     def say(self, what):
+        requests = self.server_requests() - self.requests
         text = (f"{what}: {time.monotonic() - self.began:.1f} s, operator {self.operator.cpu() - self.used:.1f} s of CPU, "
                 f"{self.operator.rss():.1f} MiB, {self.operator.requests() - self.asked} requests; "
-                f"of everybody {self.server_requests() - self.requests:.0f} requests")
+                f"of everybody {sum(requests.values())} requests: "
+                + ", ".join(f"{count} {what}" for what, count in requests.most_common(24)))
+        self.tell(text)
+
+    @staticmethod
+    def tell(text):
         print(text, flush=True)
         if os.environ.get("TF_CROWD_RECORD"):
             with open(os.environ["TF_CROWD_RECORD"], "a", encoding="utf-8") as record:
                 record.write(text + "\n")
 
-    def apply(self, image):
+    def apply(self, version, auto=True):
+        images = {one: {"image": f"{one}:{version}"} for one in self.components}
+        if "worker" in images:
+            images["worker"]["podTemplate"] = {"template": {"spec": {
+                "topologySpreadConstraints": [{  # one on each node
+                    "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {COMPONENT: "worker"}}}],
+                "containers": [{"name": "tensorfusion-worker"}]}}}
+        policy = {f"autoUpdate{one.capitalize()}": auto for one in COMPONENTS}
         cluster = {"apiVersion": "tensor-fusion.ai/v1", "kind": "TensorFusionCluster", "metadata": {"name": "tf"}, "spec": {"gpuPools": [{
             "name": "all", "specTemplate": {
-                "componentConfig": {"hypervisor": {"image": image}},
+                "componentConfig": images,
                 "nodeManagerConfig": {
                     "nodeSelector": {"nodeSelectorTerms": [
                         {"matchExpressions": [{"key": "type", "operator": "In", "values": ["kwok"]}]}]},
-                    "nodePoolRollingUpdatePolicy": {"autoUpdateHypervisor": True, "batchPercentage": BATCH_PERCENT,
-                                                    "batchInterval": "1s"}}}}]}}
+                    "nodePoolRollingUpdatePolicy": {**policy, "batchPercentage": BATCH_PERCENT, "batchInterval": "1s"}}}}]}}
         self.server.request("PATCH", f"{GROUP}/tensorfusionclusters/tf?fieldManager=test", cluster, "application/apply-patch+yaml")
+
+    def apply_application(self, revision):
+        """An application with a client on each node. Its label is what admission would set; nothing of it restarts by itself."""
+        labels = {"app": "all", "tensor-fusion.ai/enabled": "true", "tensor-fusion.ai/gpupool": POOL, REVISION: revision}
+        application = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "all", "namespace": APPS}, "spec": {
+            "selector": {"matchLabels": {"app": "all"}}, "updateStrategy": {"type": "OnDelete"},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "terminationGracePeriodSeconds": 5, "containers": [{"name": "main", "image": "application:1"}]}}}}
+        path = f"/apis/apps/v1/namespaces/{APPS}/daemonsets/all"
+        self.server.request("PATCH", f"{path}?fieldManager=test", application, "application/apply-patch+yaml")
+
+        def status():
+            application = self.server.request("GET", path)
+            return application.get("status", {}) if (
+                application.get("status", {}).get("observedGeneration") == application["metadata"]["generation"]) else {}
+        self.wait("every node has the application", lambda: status().get("numberReady") == self.nodes, 600)
+
+    def component_status(self):
+        return self.pool().get("status", {}).get("componentStatus", {})
 
     def make_cards(self):
         """One for each GPUNode, as the hypervisors would: those here are simulated, and run nothing."""
@@ -194,7 +284,7 @@ class OperatorTest(ClusterTest):
 
     def runs(self):
         self.begin()
-        self.apply("hypervisor:1")
+        self.apply(1)
         self.wait(f"{self.nodes} nodes are in the pool", lambda: self.pool().get("status", {}).get("totalNodes") == self.nodes)
         self.say(f"{self.nodes} nodes in the pool")
         self.make_cards()
@@ -205,39 +295,83 @@ class OperatorTest(ClusterTest):
         self.assertEqual(status["totalTFlops"].replace("k", "000"), str(312 * self.nodes))
         self.wait("the cluster is Running", lambda: self.server.request("GET", f"{GROUP}/tensorfusionclusters/tf")["status"][
             "phase"] == "Running")
+        if "worker" in self.components:
+            self.begin()
+            amount = {"tflops": "1", "vram": "1Gi"}
+            workloads = f"{GROUP}/namespaces/{APPS}/tensorfusionworkloads"
+            self.server.request("POST", workloads, {
+                "apiVersion": "tensor-fusion.ai/v1", "kind": "TensorFusionWorkload", "metadata": {"name": "all"},
+                "spec": {"replicas": self.nodes, "poolName": POOL, "resources": {"requests": amount, "limits": amount}}})
+            self.wait("all workers are Ready", lambda: self.server.request("GET", f"{workloads}/all").get("status", {}).get(
+                "readyWorkers") == self.nodes, 900)
+            self.say(f"{self.nodes} workers of one workload run")
+        if "client" in self.components:
+            self.begin()
+            self.apply_application(self.component_status()["client"])
+            self.say(f"{self.nodes} applications run")
+        self.wait("all is in sync", lambda: all(self.component_status()[f"{one}ConfigSynced"] for one in COMPONENTS), 60)
 
-    def rolls_out(self, image, measured=True):
+    def rolls_out(self, version, measured=True):
+        """New images of all components, at first without leave to restart anything, then with it."""
         watch = PodWatch(self.api(self.cluster))
+        quiet = None
         try:
-            self.assertEqual(watch.mark(), self.nodes)
-            old = self.pool()["status"]["componentStatus"]["hypervisor"]
+            old = self.component_status()
+            self.apply(version, auto=False)
+            self.wait("the new images are recorded", lambda: all(
+                self.component_status()[one] != old[one] and not self.component_status()[f"{one}ConfigSynced"]
+                for one in self.components), 60)
+            new = self.component_status()
+            if "client" in self.components:
+                self.apply_application(new["client"])
+            self.assertEqual(watch.asked, [])
+            with_pods = watch.mark()
+            self.assertEqual({one: with_pods[one] for one in self.components}, {one: self.nodes for one in self.components})
             if measured:
                 self.begin()
-            self.apply(image)
-            progress = []
+                quiet = Quiet(self.operator, watch)
+            self.apply(version)
+            progress, synced = {one: [] for one in self.components}, {}
 
             def done():
-                component = self.pool()["status"]["componentStatus"]
-                if component["hypervisor"] == old:
-                    return False
-                if not progress or progress[-1] != component["hypervisorUpdateProgress"]:
-                    progress.append(component["hypervisorUpdateProgress"])
-                return component["hypervisorConfigSynced"]
-            self.wait("the new image is everywhere", done, 900)
+                component = self.component_status()
+                for one in self.components:
+                    if progress[one][-1:] != [component[f"{one}UpdateProgress"]]:
+                        progress[one].append(component[f"{one}UpdateProgress"])
+                    if component[f"{one}ConfigSynced"] and one not in synced:
+                        synced[one] = time.monotonic()
+                return len(synced) == len(self.components)
+            self.wait("the new images are everywhere", done, 3000)
             if measured:
-                self.say(f"the hypervisor's image changed on {self.nodes} nodes, {BATCH_PERCENT} % at a time")
-            self.assertEqual(progress[-1], 100)
-            self.assertEqual(progress, sorted(progress))
-            new = self.pool()["status"]["componentStatus"]["hypervisor"]
-            self.wait("the watch has come as far", lambda: watch.revisions() == [new] * self.nodes, 30)
+                quiet.close()
+                self.say(f"new images of {', '.join(self.components)} on {self.nodes} nodes, {BATCH_PERCENT} % at a time")
+                self.tell("in sync after " + ", ".join(f"{at - self.began:.1f} s: {one}" for one, at in synced.items())
+                          + f"; while no pod changed: {quiet.cpu:.2f} s of CPU in {quiet.seconds:.1f} s")
+            limit = math.ceil(self.nodes * BATCH_PERCENT / 100)
+            self.wait("the watch has come as far", lambda: all(
+                watch.revisions(one) == {new[one]: self.nodes} for one in self.components), 30)
             self.assertTrue(watch.goes_on())
             with watch.lock:
-                asked = [(pod["metadata"]["labels"][REVISION], pod["spec"]["nodeName"]) for pod in watch.asked.values()]
-                self.assertEqual({revision for revision, _ in asked}, {old}, self.operator.said())
-                self.assertEqual((len(asked), len(set(asked))), (self.nodes, self.nodes), "each node is restarted, once")
-                self.assertLessEqual(watch.worst, math.ceil(self.nodes * BATCH_PERCENT / 100))
-                print(f"at worst {watch.worst} nodes were without a hypervisor", flush=True)
+                for one in self.components:
+                    self.assertEqual(progress[one][-1], 100)
+                    self.assertEqual(progress[one], sorted(progress[one]))
+                    asked = [(revision, node) for component, revision, node in watch.asked if component == one]
+                    self.assertEqual({revision for revision, _ in asked}, {old[one]}, self.operator.said())
+                    self.assertEqual((len(asked), len(set(asked))), (self.nodes, self.nodes), f"{one}: each is restarted, once")
+                    self.assertLessEqual(watch.worst[one], limit, one)
+                # Of each node the hypervisor, then the worker, then the client.
+                turns = {}
+                for component, _, node in watch.asked:
+                    turns.setdefault(node, []).append(component)
+                self.assertEqual(set(map(tuple, turns.values())), {self.components})
+                if measured:
+                    self.tell(f"at worst without a Ready pod, of {limit} allowed: " +
+                              ", ".join(f"{watch.worst[one]} nodes: {one}" for one in self.components) +
+                              f"; restarts while another component of the node was away: {watch.together}")
+                    self.assertLess(quiet.cpu, MOST_OF_A_CORE * max(quiet.seconds, 1))
         finally:
+            if quiet:
+                quiet.close()
             watch.close()
 
 
@@ -247,22 +381,14 @@ class OperatorCrowdTest(OperatorTest):
         self.rests()
         self.assertLess(self.operator.rss(), MOST_MIB)
 
-        self.rolls_out("hypervisor:2")
-        self.assertLess(self.operator.cpu() - self.used, MOST_OF_A_CORE * (time.monotonic() - self.began))
-        self.assertLess(self.operator.rss(), MOST_MIB)
-
-        self.begin()
-        self.server.request("DELETE", f"{GROUP}/tensorfusionclusters/tf")
-        self.wait("the cluster is gone", lambda: not self.server.request("GET", f"{GROUP}/tensorfusionclusters")["items"], 600)
-        self.assertEqual(self.server.request("GET", f"{GROUP}/gpunodes")["items"], [])
-        self.say("the cluster and all that was its own is gone")
+        self.rolls_out(2)
         self.assertLess(self.operator.rss(), MOST_MIB)
 
     def rests(self):
         """Nothing changes but the heartbeats of the nodes: nobody is looked at, nothing is written."""
         def steady():
             before = self.operator.reconciles()
-            time.sleep(5)  # what is measured is that nothing happens meanwhile
+            time.sleep(12)  # longer than a restart may take untold; what is measured is that nothing happens meanwhile
             return before == self.operator.reconciles()
         self.wait("the operator has come to rest", steady, 120)
         before = self.operator.reconciles()
@@ -281,7 +407,7 @@ class OperatorCrowdTest(OperatorTest):
 
 class OperatorKilledTest(OperatorTest):
     """kill -9 at random moments of rollouts: whoever comes after goes on, as if nothing had happened."""
-    nodes, arguments = min(NODES, 60), ("--no-leader-elect",)
+    nodes, components = min(NODES, 60), ("hypervisor",)
 
     def test_killed(self):
         self.runs()
@@ -292,7 +418,7 @@ class OperatorKilledTest(OperatorTest):
             image += 1
             done = threading.Event()
             with concurrent.futures.ThreadPoolExecutor(1) as thread:
-                rollout = thread.submit(self.rolls_out, f"hypervisor:{image}", False)
+                rollout = thread.submit(self.rolls_out, image, False)
                 rollout.add_done_callback(lambda _, done=done: done.set())
                 while not done.wait(moments.uniform(0.05, 3)):
                     self.operator.kill()
