@@ -243,7 +243,6 @@ TEST_F(ClientTest, LimitsOfTime) {
 
 // The head limit is no limit of the stream, and neither is the connect limit.
 TEST_F(ClientTest, SilenceEndsAStream) {
-  std::atomic<bool> more = false;
   ScriptedPeer peer([&](int, ScriptedConnection& connection) {
     connection.ReadRequest();
     connection.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");

@@ -7,6 +7,14 @@
 #include <cstdint>
 #include <random>
 
+#if defined(__SANITIZE_THREAD__)
+#define TF_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TF_THREAD_SANITIZER 1
+#endif
+#endif
+
 namespace tf::remoting {
 
 inline constexpr int kRegionAttempts = 16;
@@ -26,7 +34,7 @@ inline uint64_t RegionAddress(int attempt, std::mt19937_64& random) {
 
 // Whether this process can map memory there at all.
 inline bool MayMap([[maybe_unused]] uint64_t address, [[maybe_unused]] uint64_t size) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(TF_THREAD_SANITIZER)
   return address >= kExecutableRange.begin && address < kExecutableRange.end && size <= kExecutableRange.end - address;
 #else
   return true;

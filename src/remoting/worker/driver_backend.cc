@@ -1024,7 +1024,8 @@ CUresult DriverBackend::RegionMap(uint64_t id, uint64_t region, uint64_t address
     region_fds_.erase(found);
   }
   absl::StatusOr<size_t> real_size = link::CheckSharedMemory(fd.get());
-  if (!real_size.ok() || size == 0 || size > *real_size || regions_.contains(region) || address % 4096 != 0) {
+  if (!real_size.ok() || size == 0 || size > *real_size || regions_.contains(region) || address == 0 ||
+      address % 4096 != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (!MayMap(address, size)) return CUDA_ERROR_ALREADY_MAPPED;

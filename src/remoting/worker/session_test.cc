@@ -20,7 +20,7 @@ namespace {
 using cuda::CopyShape;
 
 constexpr uint32_t kPageable = 1, kWait = 2;
-constexpr uint32_t kToDevice = 0, kToHost = 1, kOnDevice = 2;
+constexpr uint32_t kToDevice = 0, kToHost = 1;
 
 constexpr char kKernels[] = R"(
 .version 7.0

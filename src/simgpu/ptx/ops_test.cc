@@ -1023,7 +1023,7 @@ TEST(Ops, Conversion) {
       // The result is extended to the register by the destination's sign.
       auto extend = [&to](u64 x) { return static_cast<u64>(to.value(x)); };
       add(std::string("cvt.") + to.name + "." + from.name + " %d, %a", std::string(to.reg) + " " + from.reg,
-          [&to, &from, extend](V v) { return extend(static_cast<u64>(from.value(A))); });
+          [&from, extend](V v) { return extend(static_cast<u64>(from.value(A))); });
       add(std::string("cvt.sat.") + to.name + "." + from.name + " %d, %a", std::string(to.reg) + " " + from.reg,
           [&to, &from, extend](V v) { return extend(to.clamp(from.value(A))); });
     }
@@ -1043,16 +1043,18 @@ TEST(Ops, Conversion) {
     // to floating point
     static constexpr std::pair<const char*, int> kModes[] = {
         {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
+    // Clang's conversion of an unsigned 0 is -0 when it rounds downward.
+    constexpr s64 kMaxSigned = std::numeric_limits<s64>::max();
     for (auto [name, mode] : kModes) {
       add(std::string("cvt.") + name + ".f32." + to.name + " %d, %a", std::string("f32 ") + to.reg,
           [&to, mode = mode](V v) {
-            return to.value(A) < 0 ? InModeCast<float>(static_cast<s64>(to.value(A)), mode)
-                                   : InModeCast<float>(static_cast<u64>(to.value(A)), mode);
+            return to.value(A) <= kMaxSigned ? InModeCast<float>(static_cast<s64>(to.value(A)), mode)
+                                             : InModeCast<float>(static_cast<u64>(to.value(A)), mode);
           });
       add(std::string("cvt.") + name + ".f64." + to.name + " %d, %a", std::string("f64 ") + to.reg,
           [&to, mode = mode](V v) {
-            return to.value(A) < 0 ? InModeCast<double>(static_cast<s64>(to.value(A)), mode)
-                                   : InModeCast<double>(static_cast<u64>(to.value(A)), mode);
+            return to.value(A) <= kMaxSigned ? InModeCast<double>(static_cast<s64>(to.value(A)), mode)
+                                             : InModeCast<double>(static_cast<u64>(to.value(A)), mode);
           });
     }
     add(std::string("cvt.rn.f16.") + to.name + " %d, %a", std::string("b16 ") + to.reg,

@@ -73,7 +73,8 @@ int NativeMode(Rounding mode) {
 template <typename D, typename S>
 [[gnu::noinline]] D CastWith(S x, Rounding mode) {
   int native = NativeMode(mode);
-  if (native == FE_TONEAREST) return static_cast<D>(x);
+  // Zero is exact; rounded downward, clang's conversion makes -0 of the unsigned one.
+  if (native == FE_TONEAREST || x == S{}) return static_cast<D>(x);
   std::fesetround(native);
   volatile S in = x;
   volatile D out = static_cast<D>(in);
