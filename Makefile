@@ -1,6 +1,8 @@
 # The words people type. `make demo` and `make test` each do everything on a fresh machine.
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
+# Tests of clusters wait most of their time.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 # What one clone has compiled, another one finds: paths below the clone are relative for ccache.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
@@ -24,7 +26,7 @@ demo: build      ## the main job, shown end to end: licence, worker, CUDA progra
 	@tools/demo
 
 test: cluster-setup build ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests
-	@ctest --test-dir build --output-on-failure -j $(JOBS)
+	@ctest --test-dir build --output-on-failure -j $(TEST_JOBS)
 	@$(MAKE) --no-print-directory sanitize
 
 # Tests with a true Kubernetes node are there for root, on whose machine their packages may be installed.

@@ -5,6 +5,9 @@
 #     DEPS    base absl::status OpenSSL::Crypto      # arrows: only rooms named here may be included
 #     TESTS   parse_test.cc verify_test.cc)
 #
+# ONE_THREAD: nothing of it knows threads, so ThreadSanitizer stays out. APART: its sources (or those of its tests) use the
+# same names for different things of their own, so that they are never compiled as one.
+#
 # Every header is listed: a header belongs to the library that lists it, and tools/check_arrows fails when a source
 # includes a header of a library that is not among its DEPS (or their DEPS).
 #
@@ -27,33 +30,64 @@ function(_tf_record kind name)
   set_property(GLOBAL APPEND PROPERTY TF_ARROWS "${kind}|${name}|${folder}|${sources}|${deps}")
 endfunction()
 
+# What the target compiles, in `sources`. Sanitizer builds compile all sources of a target as one, unless it is APART: most
+# of such a compile is reading headers. Sources that have properties of their own stay alone. The paths in the joined file
+# are relative, so that ccache knows it in another clone.
+function(_tf_join_sources name)
+  set(sources ${A_SOURCES})
+  set(text)
+  set(joined)
+  foreach(source ${A_SOURCES})
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    get_source_file_property(depends ${source} OBJECT_DEPENDS)
+    if(source MATCHES "^[^/$][^$]*\\.cc$" AND NOT options AND NOT definitions AND NOT depends)
+      list(APPEND joined ${source})
+      file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      string(APPEND text "#include \"${path}\"\n")
+    endif()
+  endforeach()
+  list(LENGTH joined count)
+  if(TF_SANITIZE AND NOT A_APART AND count GREATER 1)
+    list(REMOVE_ITEM sources ${joined})
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.joined.cc CONTENT "${text}" @ONLY)
+    list(APPEND sources ${CMAKE_CURRENT_BINARY_DIR}/${name}.joined.cc)
+  endif()
+  set(sources ${sources} PARENT_SCOPE)
+endfunction()
+
 function(tf_library name)
-  cmake_parse_arguments(A "ONE_THREAD" "" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD;APART" "" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
   _tf_record(library ${name} SOURCES ${A_SOURCES} DEPS ${A_DEPS})
-  add_library(${name} STATIC ${A_SOURCES})
+  _tf_join_sources(${name})
+  add_library(${name} STATIC ${sources})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${A_DEPS} Threads::Threads)
   if(A_TESTS)
-    set(one_thread)
-    if(A_ONE_THREAD)
-      set(one_thread ONE_THREAD)
-    endif()
-    tf_test(${name}_test ${one_thread} SOURCES ${A_TESTS} DEPS ${name} ${A_DEPS} ${A_TEST_DEPS})
+    set(options)
+    foreach(option ONE_THREAD APART)
+      if(A_${option})
+        list(APPEND options ${option})
+      endif()
+    endforeach()
+    tf_test(${name}_test ${options} SOURCES ${A_TESTS} DEPS ${name} ${A_DEPS} ${A_TEST_DEPS})
   endif()
 endfunction()
 
 # A GoogleTest program, one ctest entry. Label "unit": runs under the sanitizers too; but not under ThreadSanitizer when
 # neither the test nor what it tests knows more than ONE_THREAD, for there is nothing that it could find.
 function(tf_test name)
-  cmake_parse_arguments(A "ONE_THREAD" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "ONE_THREAD;APART" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
   _tf_record(test ${name} SOURCES ${A_SOURCES} DEPS ${A_DEPS})
   if(A_ONE_THREAD AND TF_SANITIZE MATCHES "thread")
     return()
   endif()
-  add_executable(${name} ${A_SOURCES})
+  _tf_join_sources(${name})
+  add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_compile_options(${name} PRIVATE -O0)  # compile time counts here, and what is tested keeps its options
   target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT A_TIMEOUT)
@@ -85,7 +119,11 @@ function(tf_shared name)
   # nodelete: threads of the library may outlive a dlclose.
   # Bsymbolic-functions: two of our libraries with the same symbols in one process do not call into one another.
   target_link_options(${name} PRIVATE
-    -Wl,-soname,${A_OUTPUT} -Wl,-Bsymbolic-functions -Wl,--version-script=${A_EXPORTS} -Wl,-z,nodelete -Wl,-z,defs)
+    -Wl,-soname,${A_OUTPUT} -Wl,-Bsymbolic-functions -Wl,--version-script=${A_EXPORTS} -Wl,-z,nodelete)
+  # Clang leaves a sanitizer's functions to the program that loads the library.
+  if(NOT TF_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
 endfunction()
 
 # A libFuzzer target: built with clang as a fuzzer (-DTF_FUZZ=ON); otherwise a program that replays its corpus under

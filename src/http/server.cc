@@ -44,7 +44,7 @@ using Socket = asio::ip::tcp::socket;
 using TlsStream = asio::ssl::stream<Socket&>;
 using Parser = beast::http::request_parser<beast::http::string_body>;
 
-constexpr size_t kMaxHead = 64 << 10;                  // bytes of a request's head
+constexpr size_t kMaxRequestHead = 64 << 10;           // bytes of a request's head
 constexpr size_t kPiece = 16 << 10;                    // bytes that are read at once
 constexpr size_t kRefused = 16;                        // connections over the limit that get an answer
 constexpr size_t kDrained = 16 << 20;                  // bytes that a peer may still send after our last word,
@@ -585,7 +585,7 @@ bool Connection::ReadBody(Parser& parser) {
 // True: the connection goes on with the next request.
 bool Connection::Serve() {
   Parser parser;
-  parser.header_limit(kMaxHead);
+  parser.header_limit(kMaxRequestHead);
   parser.body_limit(server_.options().max_body);
   if (!ReadHead(parser)) return false;
   if (refused_) {

@@ -27,8 +27,8 @@ namespace {
 
 // A token is read again a minute after the last time, less what a call may take.
 constexpr absl::Duration kReadAgain = absl::Seconds(50);
-constexpr size_t kMaxFile = 1 << 20;          // bytes
-constexpr size_t kMaxPluginOutput = 1 << 20;  // bytes
+constexpr size_t kMaxCredentialFile = 1 << 20;  // bytes
+constexpr size_t kMaxPluginOutput = 1 << 20;    // bytes
 constexpr absl::Duration kPluginLimit = absl::Minutes(1);
 
 template <typename T, void (*Free)(T*)>
@@ -67,7 +67,7 @@ bool IsHeaderText(const std::string& text) {
 }
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadFile(path, kMaxFile);
+  absl::StatusOr<std::string> text = ReadFile(path, kMaxCredentialFile);
   if (!text.ok()) return text.status();
   std::string token = Trimmed(*text);
   if (token.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
@@ -95,7 +95,7 @@ absl::Status Credentials::ReadFiles() {
   };
 
   if (config_->ca_pem.empty() && !config_->ca_file.empty()) {
-    absl::StatusOr<std::string> pem = ReadFile(config_->ca_file, kMaxFile);
+    absl::StatusOr<std::string> pem = ReadFile(config_->ca_file, kMaxCredentialFile);
     absl::Status status = pem.status();
     if (status.ok() && ReadCertificate(*pem) == nullptr) {
       status = absl::InvalidArgumentError(absl::StrCat(config_->ca_file, " has no PEM certificate"));
@@ -110,7 +110,7 @@ absl::Status Credentials::ReadFiles() {
   if (!config_->certificate_file.empty() || !config_->key_file.empty()) {
     auto read = [](const std::string& pem, const std::string& file) -> absl::StatusOr<std::string> {
       if (!pem.empty()) return pem;
-      return ReadFile(file, kMaxFile);
+      return ReadFile(file, kMaxCredentialFile);
     };
     absl::StatusOr<std::string> certificate = read(config_->certificate_pem, config_->certificate_file);
     absl::StatusOr<std::string> key = read(config_->key_pem, config_->key_file);

@@ -10,7 +10,7 @@ namespace tf::standalone {
 namespace {
 
 constexpr char kFile[] = "/run/status.json";
-constexpr size_t kMaxFile = 1 << 20;
+constexpr size_t kMaxStatusFile = 1 << 20;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ absl::StatusOr<ClusterStatus> ParseStatus(std::string_view text) {
 absl::StatusOr<ClusterStatus> ReadStatus(const std::string& folder) {
   const absl::StatusOr<ProcessRecord> owner = OwnerOf(folder);
   if (!owner.ok()) return owner.status();
-  const absl::StatusOr<std::string> text = ReadFile(folder + kFile, kMaxFile);
+  const absl::StatusOr<std::string> text = ReadFile(folder + kFile, kMaxStatusFile);
   if (text.ok()) {
     absl::StatusOr<ClusterStatus> status = ParseStatus(*text);
     if (!status.ok() || status->pid == owner->pid) return status;

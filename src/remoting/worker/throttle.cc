@@ -8,7 +8,7 @@ namespace tf::remoting {
 
 namespace {
 
-constexpr absl::Duration kLook = absl::Milliseconds(5);
+constexpr absl::Duration kMostWait = absl::Milliseconds(5);
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void Throttle::Run() {
     if (busy > seen_) governor_.Spend(busy - seen_);
     seen_ = busy;
     moved_.notify_all();
-    moved_.wait_for(lock, absl::ToChronoNanoseconds(kLook), [&] { return stopping_; });
+    moved_.wait_for(lock, absl::ToChronoNanoseconds(kMostWait), [&] { return stopping_; });
   }
 }
 
@@ -47,7 +47,7 @@ void Throttle::Wait(const std::function<bool()>& stop) {
   while (!stopping_ && !stop()) {
     absl::Duration delay = governor_.Delay(absl::Now());
     if (delay <= absl::ZeroDuration()) return;
-    moved_.wait_for(lock, absl::ToChronoNanoseconds(std::min(delay, kLook)));
+    moved_.wait_for(lock, absl::ToChronoNanoseconds(std::min(delay, kMostWait)));
   }
 }
 
