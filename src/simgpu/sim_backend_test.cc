@@ -177,6 +177,7 @@ TEST_F(Streams, EventsOrderAcrossStreamsAndContexts) {
   gate.Open();
   EXPECT_EQ(backend_->StreamSynchronize(2, second).Wait(), CUDA_SUCCESS);
   EXPECT_GE(seen, 1);
+  EXPECT_EQ(backend_->StreamSynchronize(kContext, first).Wait(), CUDA_SUCCESS);  // its functions write to `value`
 }
 
 TEST_F(Streams, EventsCarryTime) {
