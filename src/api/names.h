@@ -57,11 +57,6 @@ inline constexpr char kQosAnnotation[] = "tensor-fusion.ai/qos";              //
 // the requests above it is all that the books of the cards are made from.
 inline constexpr char kGpuIdsAnnotation[] = "tensor-fusion.ai/gpu-ids";
 
-// Ours. A resource that a pod has one of when its cards are to be chosen: the scheduler asks the operator about pods
-// that have it and about no others. No node has any, and the scheduler does not look for it.
-inline constexpr char kPlacedResource[] = "tensor-fusion.ai/vgpu";
-inline constexpr char kSchedulerName[] = "tensor-fusion-scheduler";
-
 // Ours, no name of its own: the history of a component's configuration are ControllerRevisions in kSystemNamespace,
 // named POOL-COMPONENT-DIGEST, owned by the GPUPool, with kPoolLabel and kComponentLabel. `data` is the component's
 // block of componentConfig ({"image": ..., "podTemplate": ...}); `revision` counts up, newest last.

@@ -11,6 +11,7 @@
 #include "kube/owners.h"
 #include "operator/connection_plan.h"
 #include "operator/pod_request.h"
+#include "operator/pod_view.h"
 #include "operator/pod_webhook.h"
 #include "operator/status_patch.h"
 #include "spdlog/spdlog.h"
@@ -21,11 +22,6 @@ namespace {
 using kube::Json;
 
 std::string Text(std::string_view text) { return std::string(text); }
-
-bool IsFinishedPod(const Json& pod) {
-  const std::string_view phase = kube::Text(pod, "status.phase");
-  return phase == "Succeeded" || phase == "Failed";
-}
 
 bool IsClient(const Json& pod) {
   return kube::Label(pod, api::kComponentLabel) == api::kClientComponent &&
@@ -43,7 +39,7 @@ ConnectionController::ConnectionController(kube::Manager& manager, Caches& cache
   kube::Controller& clients = manager.AddController(
       {.name = "client", .workers = 4, .reconcile = [this](const kube::Key& key) { return ReconcileClient(key); }});
   clients.Watch(pods_.applications, kube::ToItself(), [](const kube::ChangeView& change) {
-    return IsClient(change.object) && (change.before == nullptr || IsFinishedPod(change.object));
+    return IsClient(change.object) && (change.before == nullptr || IsFinished(change.object));
   });
   // What somebody takes away is made again.
   clients.Watch(
@@ -102,7 +98,7 @@ ConnectionController::ConnectionController(kube::Manager& manager, Caches& cache
 absl::StatusOr<kube::Result> ConnectionController::ReconcileClient(const kube::Key& key) {
   const kube::ObjectPtr pod = pods_.applications.Get(key);
   if (pod == nullptr || !IsClient(*pod)) return kube::Result{};  // what it owns goes with it
-  if (IsFinishedPod(*pod)) {
+  if (IsFinished(*pod)) {
     const kube::Key name{key.ns, Text(kube::Annotation(*pod, api::kConnectionAnnotation))};
     const kube::ObjectPtr connection = caches_.connections.Get(name);
     if (connection == nullptr || !kube::IsControlledBy(*connection, *pod)) return kube::Result{};

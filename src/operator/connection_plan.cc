@@ -10,6 +10,8 @@
 #include "kube/client.h"
 #include "kube/merge_patch.h"
 #include "kube/owners.h"
+#include "operator/pod_view.h"
+#include "operator/worker_pod.h"
 
 namespace tf::operators {
 namespace {
@@ -17,18 +19,9 @@ namespace {
 using kube::Json;
 
 constexpr char kDynamic[] = "dynamic";
-constexpr int kWorkerPort = 8000;
 constexpr size_t kUidPart = 8;
 
 std::string Text(std::string_view text) { return std::string(text); }
-
-bool IsReady(const Json& pod) {
-  const Json* conditions = kube::Field(pod, "status.conditions");
-  if (conditions == nullptr || !conditions->is_array()) return false;
-  return std::any_of(conditions->get_array().begin(), conditions->get_array().end(), [](const Json& condition) {
-    return kube::Text(condition, "type") == "Ready" && kube::Text(condition, "status") == "True";
-  });
-}
 
 // Neither its controller nor in the way of its deletion: one of perhaps several.
 api::OwnerReference OwnerBehind(const Json& pod) {

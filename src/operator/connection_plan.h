@@ -1,5 +1,5 @@
-// Which worker a client uses, and what a client's pod makes of its TensorFusionWorkload. Pure; client_controller and
-// connection_controller carry it out.
+// Which worker a client uses, and what a client's pod makes of its TensorFusionWorkload. Pure;
+// connection_controller carries it out.
 #pragma once
 
 #include <map>

@@ -51,10 +51,6 @@ bool NodeReadinessChanged(const kube::ChangeView& change) {
          kube::IsBeingDeleted(*change.before) != kube::IsBeingDeleted(change.object);
 }
 
-absl::Status UnlessGone(absl::Status status) {
-  return kube::IsNotFound(status) || kube::IsConflict(status) ? absl::OkStatus() : status;
-}
-
 }  // namespace
 
 GpuNodeController::GpuNodeController(kube::Manager& manager, Caches& caches, PodCaches& pods,

@@ -253,6 +253,29 @@ void RemoveNativeGpus(const InjectionInput& input, api::PodSpec& spec) {
   }
 }
 
+// What the request asks for and nothing carries out: a pod that got something else would not know.
+absl::Status CheckSupported(const PodRequest& request) {
+  std::vector<std::string> errors;
+  const auto refuse = [&](const char* annotation, const std::string& value, const std::string& allowed) {
+    errors.push_back(
+        absl::StrCat("annotation ", annotation, ": \"", value,
+                     "\" (or the same from a WorkloadProfile or the pool) is not supported yet; allowed: ", allowed));
+  };
+  const api::WorkloadProfileSpec& spec = request.spec;
+  if (request.mode != VgpuMode::kRemote) refuse(api::kLocalAnnotation, "true", "false");
+  if (spec.isolation == "shared") refuse(api::kIsolationAnnotation, "shared", "hard");
+  if (spec.resources && !spec.resources->limits.tflops.IsZero()) {
+    refuse(api::kTflopsLimitAnnotation, spec.resources->limits.tflops.Text(),
+           absl::StrCat(api::kComputeLimitAnnotation, " in its place"));
+  }
+  if (!spec.gpuIndices.empty()) refuse(api::kGpuIndicesAnnotation, absl::StrJoin(spec.gpuIndices, ","), "none");
+  if (spec.gpuIndices.empty() && spec.gpuCount.value_or(1) != 1) {
+    refuse(api::kGpuCountAnnotation, absl::StrCat(*spec.gpuCount), "1");
+  }
+  if (!spec.gpuModel.empty()) refuse(api::kGpuModelAnnotation, spec.gpuModel, "none");
+  return errors.empty() ? absl::OkStatus() : absl::UnimplementedError(absl::StrJoin(errors, "; "));
+}
+
 }  // namespace
 
 absl::StatusOr<api::Pod> Inject(const InjectionInput& input) {
@@ -261,16 +284,8 @@ absl::StatusOr<api::Pod> Inject(const InjectionInput& input) {
     return absl::FailedPreconditionError(
         absl::StrCat("GPUPool ", input.request.spec.poolName, ": ", kField, " is missing"));
   }
-  const bool remote = input.request.mode == VgpuMode::kRemote;
-  if (input.request.mode == VgpuMode::kLocalHard) {
-    return absl::UnimplementedError(
-        absl::StrCat("annotation ", api::kLocalAnnotation, ": \"true\" with ", api::kIsolationAnnotation,
-                     ": \"hard\" asks for a worker beside the application, which is not supported yet; allowed: ",
-                     api::kLocalAnnotation, ": \"false\""));
-  }
-  if (remote) {
-    if (absl::Status status = ApplyPatches(input, pod); !status.ok()) return status;
-  }
+  if (absl::Status status = CheckSupported(input.request); !status.ok()) return status;
+  if (absl::Status status = ApplyPatches(input, pod); !status.ok()) return status;
   RemoveNativeGpus(input, pod.spec);
   auto& annotations = pod.metadata.annotations;
   annotations.erase(api::kGpuIdsAnnotation);  // where it comes from another pod, it is not of this one
@@ -281,11 +296,7 @@ absl::StatusOr<api::Pod> Inject(const InjectionInput& input) {
   pod.metadata.labels[api::kPoolLabel] = input.request.spec.poolName;
   pod.metadata.labels[api::kComponentLabel] = api::kClientComponent;
   pod.metadata.labels[api::kRevisionLabel] = input.client.revision;
-  if (remote) {
-    if (absl::Status status = InjectRemote(input, pod); !status.ok()) return status;
-  } else if (pod.spec.schedulerName.empty() || pod.spec.schedulerName == "default-scheduler") {
-    pod.spec.schedulerName = api::kSchedulerName;
-  }
+  if (absl::Status status = InjectRemote(input, pod); !status.ok()) return status;
   return pod;
 }
 

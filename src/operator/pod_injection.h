@@ -2,7 +2,7 @@
 //
 // Remote mode: an init container brings the client libraries into a volume; the containers that ask for the vGPU find
 // them by LD_LIBRARY_PATH, and learn from the operator where their worker is, with a token of the pod that is good for
-// nothing else. Shared mode: nothing but the annotations, for the card itself is handed in.
+// nothing else. There is no other mode yet, and no choice of cards: what asks for them is refused.
 //
 // The client's patchToPod and patchToContainer are laid over the pod first (strategic_merge.h), ours comes after: what
 // the pod says of its own environment stays. Doing it again changes nothing. What nobody asked about is not touched.
@@ -37,7 +37,7 @@ struct InjectionInput {
   std::vector<std::string> native_resources = {};
 };
 
-// InvalidArgument: the pod has something under a name that is ours; it is named.
+// InvalidArgument: the pod has something under a name that is ours; it is named. Unimplemented: what it asks for.
 absl::StatusOr<api::Pod> Inject(const InjectionInput& input);
 
 // The name for a pod's connection: that which it has, where it fits the pod, else one made with `id`.

@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "kube/json_patch.h"
 
 namespace tf::operators {
@@ -180,17 +181,30 @@ TEST(PodInjectionTest, APoolThatSaysTooLittle) {
   EXPECT_TRUE(absl::IsFailedPrecondition(rig.Do(Plain()).status()));
 }
 
-TEST(PodInjectionTest, SharedModeOnlyChoosesTheScheduler) {
+TEST(PodInjectionTest, WhatNothingCarriesOutIsRefused) {
   const Rig rig;
-  api::Pod pod = Plain();
-  pod.metadata.annotations["tensor-fusion.ai/is-local-gpu"] = "true";
-  pod.metadata.annotations["tensor-fusion.ai/isolation"] = "shared";
-  pod.spec.schedulerName = "default-scheduler";
-  const auto made = rig.Do(pod);
-  ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ(made->spec.schedulerName, "tensor-fusion-scheduler");
-  EXPECT_TRUE(made->spec.initContainers.empty());
-  EXPECT_TRUE(made->spec.volumes.empty());
+  struct Case {
+    const char* annotation;
+    const char* value;
+    const char* allowed;
+  };
+  for (const Case& one :
+       std::vector<Case>{{"is-local-gpu", "true", "false"},
+                         {"isolation", "shared", "hard"},
+                         {"tflops-limit", "10", "tensor-fusion.ai/compute-percent-limit in its place"},
+                         {"gpu-count", "2", "1"},
+                         {"gpu-indices", "0,1", "none"},
+                         {"gpu-model", "H100", "none"}}) {
+    api::Pod pod = Plain();
+    pod.metadata.annotations[absl::StrCat("tensor-fusion.ai/", one.annotation)] = one.value;
+    const absl::Status refused = rig.Do(pod).status();
+    EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+    EXPECT_EQ(refused.message(),
+              absl::StrCat("annotation tensor-fusion.ai/", one.annotation, ": \"", one.value,
+                           "\" (or the same from a WorkloadProfile or the pool) is not supported yet; "
+                           "allowed: ",
+                           one.allowed));
+  }
 }
 
 TEST(PodInjectionTest, ConnectionNames) {

@@ -13,12 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "api/names.h"
+#include "placement/request.h"
 
 namespace tf::operators {
 namespace {
 
 constexpr char kPrefix[] = "tensor-fusion.ai/";
-constexpr int64_t kMostGpus = 128;
 constexpr int64_t kFullCompute = 100;
 
 // Reads one pod's annotations and collects what is wrong with them.
@@ -188,14 +188,15 @@ int64_t NativeGpus(const PodRequestInput& input, const std::vector<std::string>&
 
 void ReadCards(Reader& reader, const PodRequestInput& input, const std::vector<std::string>& containers,
                api::WorkloadProfileSpec& spec) {
-  const std::optional<int64_t> count = reader.Whole("gpu-count", 1, kMostGpus);
+  const std::optional<int64_t> count = reader.Whole("gpu-count", 1, placement::kMostCards);
   const std::vector<std::string> indices = reader.List("gpu-indices");
   if (!indices.empty()) {
     std::set<int32_t> seen;
     spec.gpuIndices.clear();
     for (const std::string& text : indices) {
       int32_t index = 0;
-      if (!absl::SimpleAtoi(text, &index) || index < 0 || index >= kMostGpus || !seen.insert(index).second) {
+      if (!absl::SimpleAtoi(text, &index) || index < 0 || index >= placement::kMostCards ||
+          !seen.insert(index).second) {
         reader.Refuse("gpu-indices", reader.Value("gpu-indices"),
                       "different whole numbers from 0 to 127, with commas between them");
         return;
@@ -213,9 +214,10 @@ void ReadCards(Reader& reader, const PodRequestInput& input, const std::vector<s
     spec.gpuCount = static_cast<uint32_t>(spec.gpuIndices.size());
   } else if (!spec.gpuCount) {
     if (const int64_t native = NativeGpus(input, containers); native > 0) {
-      if (native > kMostGpus) {
+      if (native > placement::kMostCards) {
         reader.Refuse(absl::StrCat("the containers ask for ", native, " GPUs by ",
-                                   absl::StrJoin(input.native_resources, ", "), "; allowed: at most ", kMostGpus));
+                                   absl::StrJoin(input.native_resources, ", "), "; allowed: at most ",
+                                   placement::kMostCards));
       }
       spec.gpuCount = static_cast<uint32_t>(native);
       // Whole cards, as they would have been.
@@ -231,8 +233,8 @@ void ReadCards(Reader& reader, const PodRequestInput& input, const std::vector<s
   if (std::string vendor = reader.Value("vendor"); !vendor.empty()) spec.vendor = std::move(vendor);
 }
 
-// What follows later: asked for now, it is said.
-void RefuseWhatFollows(Reader& reader, const PodRequestInput& input) {
+// What annotations of upstream ask for that there is not: refused by name.
+void RefuseUnsupported(Reader& reader, const PodRequestInput& input) {
   reader.NotYet("partition-id", "a partitioned GPU");
   reader.NotYet("autoscale", "autoscaling", {"false"});
   reader.NotYet("gang-enabled", "gang scheduling", {"false"});
@@ -263,10 +265,10 @@ void ReadMode(Reader& reader, const PodRequestInput& input, PodRequest& request)
   const bool sidecar = reader.Flag("sidecar-worker").value_or(false);
   std::string isolation = reader.Value("isolation");
   if (isolation == "soft" || isolation == "partitioned") {
-    reader.Refuse(absl::StrCat("annotation ", kPrefix, "isolation: \"", isolation,
-                               "\" is not supported yet; allowed: hard, shared"));
+    reader.Refuse(
+        absl::StrCat("annotation ", kPrefix, "isolation: \"", isolation, "\" is not supported yet; allowed: hard"));
   } else if (!isolation.empty() && isolation != "hard" && isolation != "shared") {
-    reader.Refuse("isolation", isolation, "hard, shared");
+    reader.Refuse("isolation", isolation, "hard");
   }
   // Without a word: limits that hold. A profile's isolation has no effect, as upstream; its default is "soft".
   if (isolation.empty()) isolation = "hard";
@@ -296,7 +298,7 @@ absl::StatusOr<PodRequest> ReadPodRequest(const PodRequestInput& input) {
   PodRequest request;
   if (input.profile != nullptr) request.spec = input.profile->spec;
   request.spec.poolName = input.pool.metadata.name;
-  RefuseWhatFollows(reader, input);
+  RefuseUnsupported(reader, input);
   ReadMode(reader, input, request);
   request.containers = ReadContainers(reader, input.pod);
   ReadResources(reader, request.spec);

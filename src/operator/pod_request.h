@@ -1,8 +1,9 @@
 // What a pod asks for with its annotations and labels, as upstream TensorFusion names them (docs/vgpu-pods.md). Pure.
 //
 // The annotations go before the WorkloadProfile that they may name, which goes before the pool's defaults. An amount
-// that has only a request or only a limit has the same of both. What cannot be met is refused here, with the
-// annotation, its value and what is allowed; nothing is left out in silence.
+// that has only a request or only a limit has the same of both. What makes no sense is refused here, with
+// the annotation, its value and what is allowed; what is not supported yet, here or by Inject. Nothing is left out in
+// silence.
 #pragma once
 
 #include <string>

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "operator/pod_parts.h"
+#include "placement/request.h"
 
 namespace tf::operators {
 namespace {
@@ -94,8 +96,8 @@ TEST(PodRequestTest, MistakesNameTheAnnotationTheValueAndWhatIsAllowed) {
   };
   for (
       const Case& one : std::vector<Case>{
-          {{{"isolation", "sfot"}}, "tensor-fusion.ai/isolation: \"sfot\" is not allowed; allowed: hard, shared"},
-          {{{"isolation", "soft"}}, "tensor-fusion.ai/isolation: \"soft\" is not supported yet; allowed: hard, shared"},
+          {{{"isolation", "sfot"}}, "tensor-fusion.ai/isolation: \"sfot\" is not allowed; allowed: hard"},
+          {{{"isolation", "soft"}}, "tensor-fusion.ai/isolation: \"soft\" is not supported yet; allowed: hard"},
           {{{"isolation", "partitioned"}}, "\"partitioned\" is not supported yet"},
           {{{"is-local-gpu", "yes"}}, "tensor-fusion.ai/is-local-gpu: \"yes\" is not allowed; allowed: true, false"},
           {{{"sidecar-worker", "true"}, {"isolation", "shared"}}, "tensor-fusion.ai/sidecar-worker: \"true\""},
@@ -207,6 +209,36 @@ TEST(PodRequestTest, WorkloadNames) {
   EXPECT_EQ(WorkloadNameOf(pod, "own"), "web");
   pod.metadata.ownerReferences[0].kind = "StatefulSet";
   EXPECT_EQ(WorkloadNameOf(pod, "own"), "web-5d4f8");
+}
+
+// The books of the cards are made from what admission writes.
+TEST(PodRequestTest, PlacementReadsWhatAdmissionWrites) {
+  for (const Annotations& annotations : std::vector<Annotations>{
+           {{"tflops-limit", "20"}, {"tflops-request", "500m"}, {"vram-request", "1Gi"}},
+           {{"compute-percent-limit", "25"}, {"vram-limit", "10Gi"}},
+           {{"compute-percent-request", "12.5"}, {"gpu-count", "128"}},
+           {{"vram-limit", "1500M"}, {"gpu-indices", "127, 0"}, {"gpu-model", "H100"}, {"vendor", "NVIDIA"}},
+           {{"isolation", "shared"}}}) {
+    const absl::StatusOr<PodRequest> read = Read(Pod(annotations));
+    ASSERT_TRUE(read.ok()) << read.status();
+    api::Pod written;
+    WriteRequest(read->spec, written.metadata.annotations);
+    const absl::StatusOr<placement::Request> seen = placement::RequestOf(api::ToJson(written));
+    ASSERT_TRUE(seen.ok()) << seen.status();
+    EXPECT_EQ(seen->pool, "shared");
+    EXPECT_EQ(placement::Name(seen->isolation), *read->spec.isolation);
+    EXPECT_EQ(static_cast<uint32_t>(seen->count), *read->spec.gpuCount);
+    EXPECT_EQ(seen->indices, read->spec.gpuIndices);
+    EXPECT_EQ(seen->model, read->spec.gpuModel);
+    EXPECT_EQ(seen->vendor, read->spec.vendor);
+    const api::Resources resources = read->spec.resources.value_or(api::Resources());
+    EXPECT_EQ(seen->request.millitflops, resources.requests.tflops.Milli());
+    EXPECT_EQ(seen->limit.millitflops, resources.limits.tflops.Milli());
+    EXPECT_EQ(seen->request_millipercent, resources.requests.compute.Milli());
+    EXPECT_EQ(seen->limit_millipercent, resources.limits.compute.Milli());
+    EXPECT_EQ(seen->request.vram, resources.requests.vram.Units());
+    EXPECT_EQ(seen->limit.vram, resources.limits.vram.Units());
+  }
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ Trouble TroubleOf(const Json& pod) {
   return {};
 }
 
+bool IsReady(const Json& pod) {
+  const Json* ready = Condition(pod, "Ready");
+  return ready != nullptr && kube::Text(*ready, "status") == "True";
+}
+
 bool IsFinished(const Json& pod) {
   const std::string_view phase = kube::Text(pod, "status.phase");
   return phase == "Succeeded" || phase == "Failed";
@@ -150,7 +155,7 @@ rollout::PodSeen Seen(const Json& pod, bool node_up) {
   seen.terminating = kube::IsBeingDeleted(pod);
   seen.created = TimeAt(pod, "metadata.creationTimestamp", absl::InfiniteFuture());
   const Json* ready = Condition(pod, "Ready");
-  seen.ready = node_up && ready != nullptr && kube::Text(*ready, "status") == "True";
+  seen.ready = node_up && IsReady(pod);
   seen.since = ready == nullptr ? seen.created : TimeAt(*ready, "lastTransitionTime", absl::InfiniteFuture());
   if (const Json* controller = kube::ControllerOf(pod)) {
     seen.owner = absl::StrCat(seen.ns, "/", std::string(kube::Text(*controller, "kind")), "/",

@@ -17,6 +17,7 @@ struct Trouble {
 };
 Trouble TroubleOf(const kube::Json& pod);
 
+bool IsReady(const kube::Json& pod);
 bool IsFinished(const kube::Json& pod);  // Succeeded or Failed
 bool HasContainer(const kube::Json& pod, std::string_view name);
 // The exit status of the last end of a container; -1: it has not ended.

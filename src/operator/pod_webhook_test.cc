@@ -26,7 +26,7 @@ class PodWebhookTest : public ::testing::Test {
     around.pools = [this] { return pools; };
     around.profile = [](const kube::Key& key) {
       return key.name == "small" ? Shared(R"({"metadata": {"name": "small"}, "spec": {"resources": {
-          "requests": {"tflops": "1", "vram": "1Gi"}, "limits": {"tflops": "1", "vram": "1Gi"}}}})")
+          "requests": {"compute": "1", "vram": "1Gi"}, "limits": {"compute": "1", "vram": "1Gi"}}}})")
                                  : nullptr;
     };
     around.client = [this](const api::GPUPool& pool, const std::string&) -> absl::StatusOr<PodRevision> {

@@ -27,4 +27,8 @@ absl::StatusOr<kube::Result> EndWith(const absl::Status& status) {
   return status;
 }
 
+absl::Status UnlessGone(absl::Status status) {
+  return kube::IsNotFound(status) || kube::IsConflict(status) ? absl::OkStatus() : status;
+}
+
 }  // namespace tf::operators

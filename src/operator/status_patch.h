@@ -19,4 +19,7 @@ absl::StatusOr<bool> PatchStatus(kube::Client& client, const kube::Resource& res
 // the newer object. The object is gone: nothing is left to do.
 absl::StatusOr<kube::Result> EndWith(const absl::Status& status);
 
+// Of a deletion or a patch of something that may be gone, or another one, by now: that is as good.
+absl::Status UnlessGone(absl::Status status);
+
 }  // namespace tf::operators

@@ -26,7 +26,6 @@ using api::JsonObject;
 
 constexpr char kField[] = "spec.componentConfig.worker";
 constexpr char kPortName[] = "remote-vgpu";
-constexpr int32_t kPort = 8000;
 constexpr char kRequired[] = "requiredDuringSchedulingIgnoredDuringExecution";
 constexpr char kPreferred[] = "preferredDuringSchedulingIgnoredDuringExecution";
 
@@ -190,18 +189,18 @@ absl::Status Complete(const WorkerPodInput& input, api::Container& container) {
         WorkerVendor(input.workload, input.pool), " has images.remoteWorker; one of them is needed"));
   }
   if (container.command.empty() && container.args.empty()) {
-    container.command = {"tensor-fusion-worker", "-p", absl::StrCat(kPort), "--address", "$(POD_IP)",
+    container.command = {"tensor-fusion-worker", "-p", absl::StrCat(kWorkerPort), "--address", "$(POD_IP)",
                          "--refuse-without-key"};
   } else if (container.command.empty()) {
     container.command = {"tensor-fusion-worker"};
   }
   std::string port_name;
   for (const api::ContainerPort& known : container.ports) {
-    if (known.containerPort == kPort && !known.name.empty()) port_name = known.name;
+    if (known.containerPort == kWorkerPort && !known.name.empty()) port_name = known.name;
   }
   if (port_name.empty()) {
-    std::erase_if(container.ports, [](const api::ContainerPort& known) { return known.containerPort == kPort; });
-    container.ports.push_back({.name = kPortName, .containerPort = kPort, .protocol = "TCP"});
+    std::erase_if(container.ports, [](const api::ContainerPort& known) { return known.containerPort == kWorkerPort; });
+    container.ports.push_back({.name = kPortName, .containerPort = kWorkerPort, .protocol = "TCP"});
     port_name = kPortName;
   }
   if (!container.readinessProbe) {

@@ -19,6 +19,7 @@
 // the workload's own affinity permits); what the workload asks of cards is written down in annotations, for placement.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,9 @@
 #include "operator/component_revision.h"
 
 namespace tf::operators {
+
+// Where clients find a worker that says nothing else.
+inline constexpr int32_t kWorkerPort = 8000;
 
 struct WorkerPodInput {
   const api::TensorFusionWorkload& workload;

@@ -23,10 +23,6 @@ using kube::Json;
 constexpr absl::Duration kUnseen = absl::Seconds(30);
 constexpr size_t kMostAtOnce = 50;  // pods made in one pass; the next one goes on
 
-absl::Status UnlessGone(absl::Status status) {
-  return kube::IsNotFound(status) || kube::IsConflict(status) ? absl::OkStatus() : status;
-}
-
 bool IsDefault(const Json& pool) { return kube::Annotation(pool, api::kDefaultPoolAnnotation) == "true"; }
 
 }  // namespace

@@ -10,15 +10,26 @@ from cluster import await_value
 NAMESPACE = "tensor-fusion-sys"
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def issue_license(programs):
+    """A licence as a worker's variables: {"TF_LICENSE": …, "TF_LICENSE_SIGN": …}."""
+    printed = subprocess.run([os.path.join(programs, "tfctl"), "license", "issue", "--customer", "test"], capture_output=True,
+                             text=True, check=True).stdout
+    return dict(line.split("=", 1) for line in printed.replace("'", "").splitlines())
+
+
 class Operator:
     """Ended by close(). `log` keeps what all its processes have said. `cluster` has program(name) and kubeconfig."""
 
     def __init__(self, cluster, folder, *arguments):
         self.log = os.path.join(folder, "operator.log")
         self.process = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.health = f"127.0.0.1:{free.getsockname()[1]}"
+        self.health = f"127.0.0.1:{free_port()}"
         self.command = [cluster.program("tensor-fusion-operator"), "--kubeconfig", cluster.kubeconfig, "--health-bind-address",
                         self.health, *arguments]
 
@@ -88,4 +99,16 @@ def install(cluster, source):
     cluster.kubectl("create", "namespace", NAMESPACE)
 
 
-__all__ = ["NAMESPACE", "Operator", "await_value", "install"]
+def end(cluster, operator, temporary):
+    """All three; the cluster leaves nothing behind."""
+    try:
+        operator.close()
+        cluster.down()
+        left = cluster.leftovers()
+        assert not left, f"down left {left}"
+    finally:
+        cluster.close()
+        temporary.cleanup()
+
+
+__all__ = ["NAMESPACE", "Operator", "await_value", "end", "free_port", "install", "issue_license"]

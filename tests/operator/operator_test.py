@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from cluster import Cluster
-from operator_process import Operator, await_value, install
+from operator_process import Operator, await_value, end, install
 
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = os.path.abspath(sys.argv.pop(1))
@@ -30,14 +30,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    try:
-        operator.close()
-        cluster.down()
-        left = cluster.leftovers()
-        assert not left, f"down left {left}"
-    finally:
-        cluster.close()
-        temporary.cleanup()
+    end(cluster, operator, temporary)
 
 
 def pool(name, label, worker="tensorfusion/tensor-fusion-worker:1", **manager):

@@ -5,14 +5,13 @@ Usage: pods_test.py BIN_FOLDER SOURCE_FOLDER [unittest's arguments]; tests/stand
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 import urllib.request
 
 from cluster import Cluster
-from operator_process import NAMESPACE, Operator, await_value, install
+from operator_process import NAMESPACE, Operator, await_value, end, install, issue_license
 
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = os.path.abspath(sys.argv.pop(1))
@@ -31,10 +30,7 @@ licence = None
 def setUpModule():
     global cluster, operator, temporary, licence
     temporary = tempfile.TemporaryDirectory(prefix="tf-operator-")
-    licence = dict(
-        line.split("=", 1) for line in subprocess.run(
-            [os.path.join(BIN, "tfctl"), "license", "issue", "--customer", "test"], capture_output=True, text=True,
-            check=True).stdout.replace("'", "").splitlines())
+    licence = issue_license(BIN)
     cluster = Cluster(BIN)
     cluster.up("--nodes", str(len(NODES)), "--gpus-per-node", "A100-80G:2")
     install(cluster, SOURCE)
@@ -44,14 +40,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    try:
-        operator.close()
-        cluster.down()
-        left = cluster.leftovers()
-        assert not left, f"down left {left}"
-    finally:
-        cluster.close()
-        temporary.cleanup()
+    end(cluster, operator, temporary)
 
 
 def pool(worker_image="tensorfusion/tensor-fusion-worker:1", worker_container="tensorfusion-worker", libraries=None):

@@ -6,8 +6,6 @@ Usage: vgpu_pods_test.py BIN_FOLDER SOURCE_FOLDER [unittest's arguments]; tests/
 import base64
 import json
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from cluster import Cluster
-from operator_process import Operator, await_value, install
+from operator_process import Operator, await_value, end, free_port, install, issue_license
 
 BIN = os.path.abspath(sys.argv.pop(1))
 SOURCE = os.path.abspath(sys.argv.pop(1))
@@ -29,12 +27,6 @@ cluster = None
 operator = None
 temporary = None
 endpoint = None
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def webhook_configuration():
@@ -52,10 +44,7 @@ def webhook_configuration():
 def setUpModule():
     global cluster, operator, temporary, endpoint
     temporary = tempfile.TemporaryDirectory(prefix="tf-vgpu-")
-    licence = dict(
-        line.split("=", 1) for line in subprocess.run(
-            [os.path.join(BIN, "tfctl"), "license", "issue", "--customer", "test"], capture_output=True, text=True,
-            check=True).stdout.replace("'", "").splitlines())
+    licence = issue_license(BIN)
     cluster = Cluster(BIN)
     cluster.up("--nodes", "2", "--gpus-per-node", "A100-80G:2", "--image", f"cuda-examples={BUILD}/examples")
     install(cluster, SOURCE)
@@ -90,14 +79,7 @@ def setUpModule():
 
 
 def tearDownModule():
-    try:
-        operator.close()
-        cluster.down()
-        left = cluster.leftovers()
-        assert not left, f"down left {left}"
-    finally:
-        cluster.close()
-        temporary.cleanup()
+    end(cluster, operator, temporary)
 
 
 def pod(name, command, annotations=None, restart="Never", **spec):
@@ -197,7 +179,8 @@ class VgpuPods(unittest.TestCase):
 
     def test_mistakes_are_refused_with_what_is_allowed(self):
         for annotations, expected in (
-                ({"vram-limit": "2Gi", "isolation": "soft"}, "isolation: \"soft\" is not supported yet; allowed: hard, shared"),
+                ({"vram-limit": "2Gi", "isolation": "soft"}, "isolation: \"soft\" is not supported yet; allowed: hard"),
+                ({"vram-limit": "2Gi", "gpu-model": "H100"}, "gpu-model: \"H100\" (or the same from a WorkloadProfile or the pool) is not supported yet"),
                 ({"vram-limit": "lots"}, "vram-limit: \"lots\" is not allowed; allowed: an amount of memory"),
                 ({"vram-limit": "2Gi", "gpupool": "nowhere"}, "gpupool: \"nowhere\" is not allowed: there is no such GPUPool; allowed: tf-shared"),
                 ({}, "the pod asks for no share of a GPU")):
