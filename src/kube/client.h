@@ -156,7 +156,7 @@ inline const Resource kConfigMap{"", "v1", "configmaps", "ConfigMap", true};
 inline const Resource kService{"", "v1", "services", "Service", true};
 inline const Resource kServiceAccount{"", "v1", "serviceaccounts", "ServiceAccount", true};
 inline const Resource kLease{"coordination.k8s.io", "v1", "leases", "Lease", true};
-inline const Resource kEvent{"events.k8s.io", "v1", "events", "Event", true};
+inline const Resource kEvent{"", "v1", "events", "Event", true};
 inline const Resource kCustomResourceDefinition{"apiextensions.k8s.io", "v1", "customresourcedefinitions",
                                                 "CustomResourceDefinition", false};
 inline const Resource kDeployment{"apps", "v1", "deployments", "Deployment", true};

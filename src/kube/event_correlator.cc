@@ -11,6 +11,7 @@ namespace {
 constexpr char kCombined[] = "(combined from similar events): ";
 
 std::string MicroTime(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()); }
+std::string SecondTime(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone()); }
 
 // At most `limit` bytes, and no character in two.
 std::string Cut(std::string_view text, size_t limit) {
@@ -50,8 +51,12 @@ void EventCorrelator::Recent<Value>::Erase(const std::string& key) {
 }
 
 Json EventCorrelator::Write::SeriesPatch() const {
-  const Json* series = Field(event, "series");
-  return Json(JsonObject{{"series", series != nullptr ? *series : Json(nullptr)}});
+  JsonObject patch;
+  for (const char* name : {"series", "count", "lastTimestamp"}) {
+    const Json* field = Field(event, name);
+    patch[name] = field != nullptr ? *field : Json(nullptr);
+  }
+  return Json(std::move(patch));
 }
 
 EventCorrelator::EventCorrelator(std::string controller, std::string instance, Limits limits)
@@ -67,16 +72,20 @@ Json EventCorrelator::MakeEvent(const Happening& happening, const std::string& n
   // As long as the server allows; the time in it keeps it apart from others.
   const std::string name = absl::StrCat(Cut(Text(happening.regarding, "name"), 230), ".",
                                         absl::Hex(absl::ToUnixNanos(wall), absl::kZeroPad16));
-  return Json(JsonObject{{"apiVersion", "events.k8s.io/v1"},
+  return Json(JsonObject{{"apiVersion", "v1"},
                          {"kind", "Event"},
                          {"metadata", {{"namespace", ns.empty() ? "default" : ns}, {"name", name}}},
                          {"eventTime", MicroTime(wall)},
-                         {"reportingController", controller_},
+                         {"firstTimestamp", SecondTime(wall)},
+                         {"lastTimestamp", SecondTime(wall)},
+                         {"count", 1},
+                         {"source", {{"component", controller_}}},
+                         {"reportingComponent", controller_},
                          {"reportingInstance", instance_},
                          {"action", Cut(happening.action, 128)},
                          {"reason", Cut(happening.reason, 128)},
-                         {"regarding", happening.regarding},
-                         {"note", Cut(note, 1024)},
+                         {"involvedObject", happening.regarding},
+                         {"message", Cut(note, 1024)},
                          {"type", happening.type}});
 }
 
@@ -96,6 +105,8 @@ EventCorrelator::Write EventCorrelator::SeriesWrite(Series& series, absl::Durati
   series.written = now;
   EnsureField(series.event, "series") =
       JsonObject{{"count", series.count}, {"lastObservedTime", MicroTime(series.last_wall)}};
+  EnsureField(series.event, "count") = series.count;
+  EnsureField(series.event, "lastTimestamp") = SecondTime(series.last_wall);
   return {.create = false, .event = series.event};
 }
 

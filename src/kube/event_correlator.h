@@ -8,7 +8,11 @@
 //  - Each object has 25 writes, and one more every five minutes. Beyond that new Events are dropped.
 //
 // What is remembered is bounded: the 4096 most recent of each. Pure: no I/O, the time is an argument
-// (Clock::Monotonic() and the wall clock for what is written). Follows events.k8s.io/v1. Not thread-safe.
+// (Clock::Monotonic() and the wall clock for what is written). Not thread-safe.
+//
+// Events are of the core group, v1, with the fields of both generations: `kubectl get events --sort-by=.lastTimestamp`
+// orders by one that events.k8s.io/v1 does not let anybody set, and what reads events.k8s.io finds eventTime and
+// series.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +50,8 @@ class EventCorrelator {
     size_t remembered = 4096;
   };
 
-  // What is to be written. A patch holds nothing but the series; `event` is the whole Event, for one that the server
-  // has forgotten.
+  // What is to be written. A patch holds nothing but how often and when last; `event` is the whole Event, for one that
+  // the server has forgotten.
   struct Write {
     bool create;
     Json event;

@@ -40,11 +40,15 @@ TEST(EventCorrelator, TheFirstIsWrittenWhole) {
   EXPECT_EQ(Namespace(event), "ns");
   EXPECT_THAT(std::string(Name(event)), StartsWith("p."));
   EXPECT_EQ(Text(event, "eventTime"), "2027-01-15T08:00:00.000000Z");
-  EXPECT_EQ(Text(event, "reportingController"), "operator");
+  EXPECT_EQ(Text(event, "reportingComponent"), "operator");
   EXPECT_EQ(Text(event, "reportingInstance"), "operator-0");
-  EXPECT_EQ(Text(event, "note"), "no GPU has 4 GiB left");
-  EXPECT_EQ(Text(event, "regarding.name"), "p");
+  EXPECT_EQ(Text(event, "message"), "no GPU has 4 GiB left");
+  EXPECT_EQ(Text(event, "involvedObject.name"), "p");
   EXPECT_EQ(Field(event, "series"), nullptr);
+  EXPECT_EQ(Text(event, "firstTimestamp"), "2027-01-15T08:00:00Z");
+  EXPECT_EQ(Text(event, "lastTimestamp"), "2027-01-15T08:00:00Z");
+  EXPECT_EQ(Number(event, "count"), 1);
+  EXPECT_EQ(Text(event, "source.component"), "operator");
 }
 
 TEST(EventCorrelator, ClusterScopedObjectsHaveTheirEventsInDefault) {
@@ -63,7 +67,9 @@ TEST(EventCorrelator, RepetitionsAreASeries) {
   EXPECT_FALSE(second.write->create);
   EXPECT_EQ(KeyOf(second.write->event), KeyOf(first));
   const Json patch = second.write->SeriesPatch();
-  EXPECT_EQ(patch.as_object().size(), 1u);
+  EXPECT_EQ(patch.as_object().size(), 3u);
+  EXPECT_EQ(Number(patch, "count"), 2);
+  EXPECT_EQ(Text(patch, "lastTimestamp"), "2027-01-15T08:01:00Z");
   EXPECT_EQ(Number(patch, "series.count"), 2);
   EXPECT_EQ(Text(patch, "series.lastObservedTime"), "2027-01-15T08:01:00.000000Z");
   for (int i = 0; i < 3; ++i) {
@@ -103,7 +109,7 @@ TEST(EventCorrelator, MoreThanTenNotesAreFolded) {
     if (!outcome.write) continue;
     events.insert(KeyOf(outcome.write->event));
     (outcome.write->create ? creates : patches)++;
-    EXPECT_EQ(absl::StartsWith(std::string(Text(outcome.write->event, "note")), "(combined from similar events): "),
+    EXPECT_EQ(absl::StartsWith(std::string(Text(outcome.write->event, "message")), "(combined from similar events): "),
               i >= 10);
     c.now += absl::Milliseconds(1);
   }
@@ -119,7 +125,7 @@ TEST(EventCorrelator, NotesCountAnewAfterTenQuietMinutes) {
   Correlator c;
   for (int i = 0; i < 10; ++i) c.Add(On("p", absl::StrCat(i)));
   c.now += absl::Minutes(10) + absl::Seconds(1);
-  EXPECT_EQ(Text(c.Add(On("p", "new")).write->event, "note"), "new");
+  EXPECT_EQ(Text(c.Add(On("p", "new")).write->event, "message"), "new");
 }
 
 TEST(EventCorrelator, EachObjectHasItsOwnBucket) {
@@ -146,7 +152,7 @@ TEST(EventCorrelator, TextsAreCutToWhatTheServerTakes) {
   happening.reason = std::string(200, 'r');
   happening.action = std::string(200, 'c');
   const Json event = c.Add(happening).write->event;
-  EXPECT_EQ(Text(event, "note"), std::string(1023, 'a')) << "no half character";
+  EXPECT_EQ(Text(event, "message"), std::string(1023, 'a')) << "no half character";
   EXPECT_EQ(Text(event, "reason").size(), 128u);
   EXPECT_EQ(Text(event, "action").size(), 128u);
   EXPECT_LE(Name(event).size(), 253u);

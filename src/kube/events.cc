@@ -120,8 +120,8 @@ void EventRecorder::Send(const EventCorrelator::Write& write) {
   }
   Dropped("refused").Increment();
   spdlog::warn("event {} about {} {} not written: {}", std::string(Text(write.event, "reason")),
-               std::string(Text(write.event, "regarding.kind")), std::string(Text(write.event, "regarding.name")),
-               std::string(status.message()));
+               std::string(Text(write.event, "involvedObject.kind")),
+               std::string(Text(write.event, "involvedObject.name")), std::string(status.message()));
 }
 
 }  // namespace tf::kube

@@ -68,12 +68,12 @@ TEST(EventRecorder, WritesAboutTheObjectAndNothingElseOfIt) {
   events.Stop();
   ASSERT_EQ(server.created.size(), 1u);
   const Json& event = server.created[0];
-  EXPECT_EQ(*Field(event, "regarding"), Json(JsonObject{{"name", "p"},
-                                                        {"apiVersion", "v1"},
-                                                        {"kind", "Pod"},
-                                                        {"namespace", "ns"},
-                                                        {"uid", "u"},
-                                                        {"resourceVersion", "9"}}));
+  EXPECT_EQ(*Field(event, "involvedObject"), Json(JsonObject{{"name", "p"},
+                                                             {"apiVersion", "v1"},
+                                                             {"kind", "Pod"},
+                                                             {"namespace", "ns"},
+                                                             {"uid", "u"},
+                                                             {"resourceVersion", "9"}}));
   EXPECT_EQ(Text(event, "type"), "Warning");
   EXPECT_EQ(Text(event, "reason"), "FailedPlacement");
 }

@@ -40,7 +40,7 @@ inline const kube::Resource kPods{"", "v1", "pods", "Pod", true};
 inline const kube::Resource kSecrets{"", "v1", "secrets", "Secret", true};
 inline const kube::Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
 inline const kube::Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount", true};
-inline const kube::Resource kEvents{"events.k8s.io", "v1", "events", "Event", true};
+inline const kube::Resource kEvents{"", "v1", "events", "Event", true};
 
 inline constexpr char kLeaseNamespace[] = "kube-node-lease";
 kube::Json LeaseObject(const std::string& node, const std::string& node_uid, absl::Time now);

@@ -196,6 +196,10 @@ TEST_F(ManagerTest, TheApiServerTakesItsEventsAndSeries) {
   int64_t count = 0;
   bool seen = false;
   for (const ObjectPtr& event : events->items) {
+    if (Text(*event, "reportingComponent") != "events-test") continue;
+    // `kubectl get events --sort-by=.lastTimestamp` orders by it.
+    EXPECT_FALSE(Text(*event, "lastTimestamp").empty());
+    EXPECT_EQ(Number(*event, "count"), Text(*event, "reason") == "Tried" ? 2 : 1);
     if (Text(*event, "reason") == "Tried") count += Number(*event, "series.count");
     if (Text(*event, "reason") == "Seen") seen = true;
   }

@@ -85,6 +85,11 @@ class Rollouts(unittest.TestCase):
             before = after
         await_value(lambda: {"RolloutStarted", "BatchStarted", "BatchHealthy", "RolloutComplete"} <= set(self.reasons(rig)),
                     30, lambda: self.reasons(rig))
+        # As the seed's page sorts them.
+        events = json.loads(rig.cluster.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "json").stdout)["items"]
+        ours = [event for event in events if event["source"].get("component") == "tensor-fusion-operator"]
+        self.assertIn("RolloutComplete", {event["reason"] for event in ours})
+        self.assertEqual([event["lastTimestamp"] for event in ours], sorted(event["lastTimestamp"] or "-" for event in ours))
         history = json.loads(rig.cluster.kubectl("-n", NAMESPACE, "get", "controllerrevisions", "-o", "json").stdout)["items"]
         images = {(one["metadata"]["labels"]["tensor-fusion.ai/component"], one["data"]["image"]): one for one in history}
         self.assertEqual(set(images), {("worker", "busybox:1"), ("worker", "busybox:2"), ("hypervisor", "busybox:1"),
