@@ -9,6 +9,7 @@
 #include "api/typed.h"
 #include "kube/error.h"
 #include "kube/finalizers.h"
+#include "kube/owners.h"
 #include "operator/providers.h"
 #include "operator/status_patch.h"
 #include "operator/worker_pod.h"
@@ -92,14 +93,12 @@ WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, P
   });
 }
 
-absl::StatusOr<std::vector<api::Pod>> WorkloadController::PodsOf(const api::TensorFusionWorkload& workload) const {
-  std::vector<api::Pod> pods;
-  for (const kube::ObjectPtr& object : pods_.ByIndex(kPodsByWorkload, workload.metadata.Key().ToString())) {
-    absl::StatusOr<api::Pod> pod = api::FromObject<api::Pod>(*object);
-    if (!pod.ok()) return pod.status();
-    const api::OwnerReference* owner = pod->metadata.Controller();
-    if (owner != nullptr && owner->uid == workload.metadata.uid) pods.push_back(*std::move(pod));
-  }
+std::vector<kube::ObjectPtr> WorkloadController::PodsOf(const api::TensorFusionWorkload& workload) const {
+  std::vector<kube::ObjectPtr> pods = pods_.ByIndex(kPodsByWorkload, workload.metadata.Key().ToString());
+  std::erase_if(pods, [&workload](const kube::ObjectPtr& pod) {
+    const Json* owner = kube::ControllerOf(*pod);
+    return owner == nullptr || kube::Text(*owner, "uid") != workload.metadata.uid;
+  });
   return pods;
 }
 
@@ -145,8 +144,7 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
     return EndWith(
         kube::RemoveFinalizer(manager_.client(), api::TensorFusionWorkload::kResource, key, api::kFinalizer));
   }
-  const absl::StatusOr<std::vector<api::Pod>> pods = PodsOf(workload);
-  if (!pods.ok()) return kube::Terminal(pods.status());
+  const std::vector<kube::ObjectPtr> pods = PodsOf(workload);
 
   WorkloadProblem problem;
   absl::Status done;
@@ -179,8 +177,8 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
     result.requeue_after = kUnseen;
   } else {
     const WorkloadPlan plan =
-        workload.spec.replicas ? PlanWorkers(workload, *pods, WorkloadRevision(workload.spec), backoff_.Remaining(key))
-                               : PlanDynamicWorkers(ConnectionsOf(key), *pods, backoff_.Remaining(key));
+        workload.spec.replicas ? PlanWorkers(workload, pods, WorkloadRevision(workload.spec), backoff_.Remaining(key))
+                               : PlanDynamicWorkers(ConnectionsOf(key), pods, backoff_.Remaining(key));
     result.requeue_after = plan.look_again;
     done.Update(Delete(key, plan.remove));
     if (plan.failed > 0) backoff_.Replaced(key);
@@ -191,7 +189,7 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
     if (pool && revision) done.Update(Create(workload, *pool, *revision, missing, problem));
   }
   api::TensorFusionWorkload wanted = workload;
-  wanted.status = StatusOf(workload, *pods, revision ? revision->revision : "", problem, manager_.clock().Now());
+  wanted.status = StatusOf(workload, pods, revision ? revision->revision : "", problem, manager_.clock().Now());
   done.Update(
       PatchStatus(manager_.client(), api::TensorFusionWorkload::kResource, *object, api::ToJson(wanted).at("status"))
           .status());

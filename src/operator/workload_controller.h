@@ -27,7 +27,7 @@ class WorkloadController {
 
  private:
   absl::StatusOr<kube::Result> Reconcile(const kube::Key& key);
-  absl::StatusOr<std::vector<api::Pod>> PodsOf(const api::TensorFusionWorkload& workload) const;
+  std::vector<kube::ObjectPtr> PodsOf(const api::TensorFusionWorkload& workload) const;
   std::vector<std::string> ConnectionsOf(const kube::Key& workload) const;
   kube::ObjectPtr PoolOf(const api::TensorFusionWorkload& workload, WorkloadProblem& problem) const;
   absl::Status Create(const api::TensorFusionWorkload& workload, const api::GPUPool& pool, const PodRevision& revision,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "api/core.h"
 #include "api/names.h"
 #include "operator/backoff.h"
 
@@ -39,14 +40,21 @@ class WorkloadPlanTest : public ::testing::Test {
     return pods.back();
   }
 
-  WorkloadPlan Plan(absl::Duration wait = absl::ZeroDuration()) { return PlanWorkers(workload, pods, "new", wait); }
+  WorkloadPlan Plan(absl::Duration wait = absl::ZeroDuration()) {
+    return PlanWorkers(workload, Objects(), "new", wait);
+  }
+  std::vector<kube::ObjectPtr> Objects() const {
+    std::vector<kube::ObjectPtr> objects;
+    for (const api::Pod& pod : pods) objects.push_back(std::make_shared<const kube::Json>(api::ToJson(pod)));
+    return objects;
+  }
   std::vector<std::string> Removed(absl::Duration wait = absl::ZeroDuration()) {
     std::vector<std::string> names;
     for (const WorkloadPlan::Deletion& deletion : Plan(wait).remove) names.push_back(deletion.key.name);
     return names;
   }
   std::string Ready(const WorkloadProblem& problem = {}) {
-    const api::TensorFusionWorkloadStatus status = StatusOf(workload, pods, "rev", problem, kNow);
+    const api::TensorFusionWorkloadStatus status = StatusOf(workload, Objects(), "rev", problem, kNow);
     const api::Condition* condition = api::FindCondition(status.conditions, "Ready");
     return absl::StrCat(status.phase, " ", condition->status, " ", condition->reason, ": ", condition->message);
   }
@@ -158,14 +166,14 @@ TEST_F(WorkloadPlanTest, StatusCounts) {
   Add("Running", false);
   Add("Running", true).metadata.deletionTimestamp = api::Time(kNow);
   workload.metadata.generation = 7;
-  const api::TensorFusionWorkloadStatus status = StatusOf(workload, pods, "rev", {}, kNow);
+  const api::TensorFusionWorkloadStatus status = StatusOf(workload, Objects(), "rev", {}, kNow);
   EXPECT_EQ(status.workerCount, 2);
   EXPECT_EQ(status.readyWorkers, 1);
   EXPECT_EQ(status.podTemplateHash, "rev");
   EXPECT_EQ(status.observedGeneration, 7);
   EXPECT_EQ(status.selector, "tensor-fusion.ai/component=worker,tensor-fusion.ai/workload=w");
   workload.status = status;
-  EXPECT_EQ(StatusOf(workload, pods, "", {}, kNow).podTemplateHash, "rev");
+  EXPECT_EQ(StatusOf(workload, Objects(), "", {}, kNow).podTemplateHash, "rev");
 }
 
 TEST(Backoff, DoublesAndForgets) {
@@ -191,7 +199,7 @@ TEST(Backoff, DoublesAndForgets) {
 
 TEST_F(WorkloadPlanTest, EachClientOfADynamicWorkloadHasAWorker) {
   const auto plan = [this](std::vector<std::string> connections, absl::Duration wait = absl::ZeroDuration()) {
-    return PlanDynamicWorkers(connections, pods, wait);
+    return PlanDynamicWorkers(connections, Objects(), wait);
   };
   const auto removed = [](const WorkloadPlan& one) {
     std::vector<std::string> names;
