@@ -13,6 +13,7 @@
 #include "api/typed.h"
 #include "kube/error.h"
 #include "kube/owners.h"
+#include "operator/status_patch.h"
 #include "spdlog/spdlog.h"
 
 namespace tf::operators {
@@ -72,10 +73,6 @@ std::string PoolOf(const Json& gpu_node) {
     return std::string(kube::Text(*controller, "name"));
   }
   return std::string(kube::Label(gpu_node, api::kManagedByLabel));
-}
-
-absl::Status UnlessGone(absl::Status status) {
-  return kube::IsNotFound(status) || kube::IsConflict(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace
