@@ -16,7 +16,7 @@ setup:           ## install what is missing (Debian packages; sudo when not root
 
 build: setup     ## programs in build/bin, libraries in build/lib, CUDA examples in build/examples
 	@cmake --preset release >/dev/null || cmake --preset release
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target all $(BUILD_ALSO)
 
 images: build    ## container images of operator, hypervisor, worker and client in build/images, without a registry
 	@tools/setup --images
@@ -25,6 +25,7 @@ images: build    ## container images of operator, hypervisor, worker and client 
 demo: build      ## the main job, shown end to end: licence, worker, CUDA programs on a simulated GPU, limits, rollouts of a pool
 	@tools/demo
 
+test: BUILD_ALSO := kubernetes_tools
 test: cluster-setup build ## unit tests, examples end to end, fuzz corpora, real programs, sanitizer builds of the unit tests
 	@ctest --test-dir build --output-on-failure -j $(TEST_JOBS)
 	@$(MAKE) --no-print-directory sanitize
