@@ -95,14 +95,17 @@ class Page:
                               timeout=PATIENCE_S + 60, check=False)
         text = done.stdout + done.stderr
         if not quiet:
-            print(f"[{time.monotonic() - self.began:6.1f} s] $ {command}   ({time.monotonic() - begin:.1f} s)", flush=True)
-            print("".join(f"    {line[:230]}\n" for line in text.splitlines()[:40]), end="", flush=True)
+            self._show(command, begin, text)
         problems = [f"exit status {done.returncode}, expected {status}"] if done.returncode != status else []
         problems += [f"no /{pattern}/" for pattern in expected if not re.search(pattern, text, re.MULTILINE)]
         problems += [f"has /{pattern}/" for pattern in refused if re.search(pattern, text, re.MULTILINE)]
         if problems:
             raise AssertionError(f"$ {command}\n{'; '.join(problems)}\n{text}")
         return done.stdout
+
+    def _show(self, command, begin, text):
+        print(f"[{time.monotonic() - self.began:6.1f} s] $ {command}   ({time.monotonic() - begin:.1f} s)", flush=True)
+        print("".join(f"    {line[:230]}\n" for line in text.splitlines()[:40]), end="", flush=True)
 
     def until(self, what, ask, limit=PATIENCE_S):
         """Waits for ASK to give something true; what it gave. An AssertionError of its own is the reason at the end."""
@@ -121,10 +124,15 @@ class Page:
         return value
 
     def until_run(self, command, *expected, limit=PATIENCE_S, **options):
-        """Repeats a command of the page, as a person does, until it prints what is expected."""
-        self.until(f"`{command}` shows {', '.join(expected)}",
-                   lambda: self.run(command, *expected, quiet=True, **options) or True, limit)
-        return self.run(command, *expected, **options)
+        """Repeats a command of the page, as a person does, until it prints what is expected. That answer is the one which is
+        shown: the next may be another one."""
+        def attempt():
+            begin = time.monotonic()
+            return begin, self.run(command, *expected, quiet=True, **options)
+
+        begin, text = self.until(f"`{command}` shows {', '.join(expected)}", attempt, limit)
+        self._show(command, begin, text)
+        return text
 
     # ---- objects
 
