@@ -56,6 +56,13 @@ inline constexpr char kQosAnnotation[] = "tensor-fusion.ai/qos";              //
 // What it got: names of GPU objects, comma-separated. Written with the binding to a node, by the operator alone; with
 // the requests above it is all that the books of the cards are made from.
 inline constexpr char kGpuIdsAnnotation[] = "tensor-fusion.ai/gpu-ids";
+// With it, where its limit is in TFLOPS: the share of each of these cards that this is, 1 to 100.
+inline constexpr char kSharePercentAnnotation[] = "tensor-fusion.ai/effective-hard-sm-percent";
+
+// Pods that request this resource are placed on cards, by the scheduler of this name, which asks the operator. No node
+// offers it; how much a pod requests means nothing.
+inline constexpr char kVgpuResource[] = "tensor-fusion.ai/vgpu";
+inline constexpr char kVgpuScheduler[] = "tensor-fusion-scheduler";
 
 // Ours, no name of its own: the history of a component's configuration are ControllerRevisions in kSystemNamespace,
 // named POOL-COMPONENT-DIGEST, owned by the GPUPool, with kPoolLabel and kComponentLabel. `data` is the component's

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "api/gpu.h"
 #include "api/gpu_node.h"
 #include "api/gpu_pool.h"
 #include "api/names.h"
@@ -19,6 +20,17 @@ kube::InformerOptions GpuNodes() {
   options.indexes = {{kByPool, [](const kube::Json& node) {
                         return std::vector<std::string>{std::string(kube::Label(node, api::kManagedByLabel))};
                       }}};
+  return options;
+}
+
+kube::InformerOptions Gpus() {
+  kube::InformerOptions options = Whole();
+  options.indexes = {
+      {kByPool,
+       [](const kube::Json& gpu) { return std::vector<std::string>{std::string(kube::Label(gpu, api::kPoolLabel))}; }},
+      {kGpusByNode, [](const kube::Json& gpu) {
+         return std::vector<std::string>{std::string(kube::Label(gpu, api::kManagedByLabel))};
+       }}};
   return options;
 }
 
@@ -56,6 +68,7 @@ Caches::Caches(kube::Manager& manager)
     : clusters(manager.Cache(api::TensorFusionCluster::kResource, Whole())),
       pools(manager.Cache(api::GPUPool::kResource, Whole())),
       gpu_nodes(manager.Cache(api::GPUNode::kResource, GpuNodes())),
+      gpus(manager.Cache(api::GPU::kResource, Gpus())),
       workloads(manager.Cache(api::TensorFusionWorkload::kResource, Workloads())),
       profiles(manager.Cache(api::WorkloadProfile::kResource, Whole())),
       connections(manager.Cache(api::TensorFusionConnection::kResource, Connections())),

@@ -12,7 +12,8 @@
 namespace tf::operators {
 
 // Indexes.
-inline constexpr char kByPool[] = "pool";                     // of GPUNodes and workloads: the pool's name
+inline constexpr char kByPool[] = "pool";                     // of GPUNodes, GPUs and workloads: the pool's name
+inline constexpr char kGpusByNode[] = "node";                 // the name of their GPUNode
 inline constexpr char kConnectionsByWorkload[] = "workload";  // "NAMESPACE/NAME" of spec.workloadName
 
 struct Caches {
@@ -21,6 +22,7 @@ struct Caches {
   kube::Informer& clusters;
   kube::Informer& pools;
   kube::Informer& gpu_nodes;  // kByPool
+  kube::Informer& gpus;       // kByPool, kGpusByNode
   kube::Informer& workloads;  // kByPool: spec.poolName
   kube::Informer& profiles;
   kube::Informer& connections;  // kConnectionsByWorkload

@@ -19,18 +19,9 @@ namespace {
 using kube::Json;
 using kube::JsonObject;
 
-constexpr char kByGpuNode[] = "gpunode";
 // A hypervisor that is back within this time was not away: a rollout restarts all of them, and would otherwise write
 // three times of each node and twice of each of its GPUs what nobody needs to act on. The rollout itself looks at pods.
 constexpr absl::Duration kRestart = absl::Seconds(10);
-
-kube::InformerOptions GpuOptions() {
-  kube::InformerOptions options{.keep = AllOfIt()};
-  options.indexes = {{kByGpuNode, [](const Json& gpu) {
-                        return std::vector<std::string>{std::string(kube::Label(gpu, api::kManagedByLabel))};
-                      }}};
-  return options;
-}
 
 std::vector<kube::Key> ToGpuNode(const Json& gpu) {
   const std::string name(kube::Label(gpu, api::kManagedByLabel));
@@ -59,7 +50,7 @@ GpuNodeController::GpuNodeController(kube::Manager& manager, Caches& caches, Pod
       caches_(caches),
       revisions_(revisions),
       pods_(pods.components),
-      gpus_(manager.Cache(api::GPU::kResource, GpuOptions())),
+      gpus_(caches.gpus),
       providers_(Providers(manager)),
       ns_(std::move(ns)),
       backoff_(manager.clock()),
@@ -118,7 +109,7 @@ absl::StatusOr<kube::Result> GpuNodeController::Reconcile(const kube::Key& key) 
   read(pool_object, pool);
   read(node_object, node);
   read(pod_object, pod);
-  for (const kube::ObjectPtr& one : gpus_.ByIndex(kByGpuNode, key.name)) {
+  for (const kube::ObjectPtr& one : gpus_.ByIndex(kGpusByNode, key.name)) {
     std::optional<api::GPU> gpu;
     read(one, gpu);
     if (gpu) gpus.push_back(*std::move(gpu));

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "api/names.h"
@@ -23,6 +24,7 @@
 #include "operator/pod_webhook.h"
 #include "operator/pool_controller.h"
 #include "operator/pool_rollouts.h"
+#include "operator/scheduler_extender.h"
 #include "operator/validation.h"
 #include "operator/webhook_certificates.h"
 #include "operator/workload_controller.h"
@@ -75,6 +77,11 @@ int main(int argc, char** argv) {
   std::string endpoint;
   app.add_option("--connection-endpoint", endpoint,
                  "http://HOST:PORT by which pods find that, where their pool names no operatorEndpoint");
+  tf::operators::SchedulerExtender::Options extender_at;
+  tf::kube::AddAddressFlag(
+      app, "--scheduler-extender-bind-address", extender_at.address, extender_at.port,
+      "Where kube-scheduler asks for the cards of pods (without TLS: keep it on loopback); without "
+      "this option nobody chooses cards, and pods that ask for certain ones are refused");
   AddVariables(app);
   app.footer(
       "Environment:\n"
@@ -106,10 +113,13 @@ int main(int argc, char** argv) {
   const tf::operators::PoolController pools(**manager, caches, rollouts);
   const tf::operators::NodeController nodes(**manager, caches);
   const tf::operators::GpuNodeController gpu_nodes(**manager, caches, pods, revisions, ns);
-  const tf::operators::WorkloadController workloads(**manager, caches, pods, revisions);
+  const bool choose_cards = app.count("--scheduler-extender-bind-address") > 0;
+  const tf::operators::WorkloadController workloads(**manager, caches, pods, revisions, choose_cards);
   const tf::operators::ConnectionController connections(**manager, caches, pods);
   tf::operators::ConnectionEndpoint connection_endpoint(connections_at);
   if (app.count("--connection-bind-address") > 0) connection_endpoint.AddTo(**manager, caches.connections);
-  if (webhooks) tf::operators::AddPodWebhook(**manager, caches, revisions, endpoint);
+  if (webhooks) tf::operators::AddPodWebhook(**manager, caches, revisions, endpoint, choose_cards);
+  std::optional<tf::operators::SchedulerExtender> extender;
+  if (choose_cards) extender.emplace(**manager, caches, pods, extender_at);
   return (*manager)->Run();
 }

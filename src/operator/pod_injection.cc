@@ -254,7 +254,7 @@ void RemoveNativeGpus(const InjectionInput& input, api::PodSpec& spec) {
 }
 
 // What the request asks for and nothing carries out: a pod that got something else would not know.
-absl::Status CheckSupported(const PodRequest& request) {
+absl::Status CheckSupported(const PodRequest& request, bool choose_cards) {
   std::vector<std::string> errors;
   const auto refuse = [&](const char* annotation, const std::string& value, const std::string& allowed) {
     errors.push_back(
@@ -263,6 +263,7 @@ absl::Status CheckSupported(const PodRequest& request) {
   };
   const api::WorkloadProfileSpec& spec = request.spec;
   if (request.mode != VgpuMode::kRemote) refuse(api::kLocalAnnotation, "true", "false");
+  if (choose_cards) return errors.empty() ? absl::OkStatus() : absl::UnimplementedError(errors.front());
   if (spec.isolation == "shared") refuse(api::kIsolationAnnotation, "shared", "hard");
   if (spec.resources && !spec.resources->limits.tflops.IsZero()) {
     refuse(api::kTflopsLimitAnnotation, spec.resources->limits.tflops.Text(),
@@ -284,7 +285,7 @@ absl::StatusOr<api::Pod> Inject(const InjectionInput& input) {
     return absl::FailedPreconditionError(
         absl::StrCat("GPUPool ", input.request.spec.poolName, ": ", kField, " is missing"));
   }
-  if (absl::Status status = CheckSupported(input.request); !status.ok()) return status;
+  if (absl::Status status = CheckSupported(input.request, input.choose_cards); !status.ok()) return status;
   if (absl::Status status = ApplyPatches(input, pod); !status.ok()) return status;
   RemoveNativeGpus(input, pod.spec);
   auto& annotations = pod.metadata.annotations;

@@ -2,7 +2,8 @@
 //
 // Remote mode: an init container brings the client libraries into a volume; the containers that ask for the vGPU find
 // them by LD_LIBRARY_PATH, and learn from the operator where their worker is, with a token of the pod that is good for
-// nothing else. There is no other mode yet, and no choice of cards: what asks for them is refused.
+// nothing else. There is no other mode yet, and where nobody chooses cards (scheduler_extender.h) no choice of them:
+// what asks for these is refused.
 //
 // The client's patchToPod and patchToContainer are laid over the pod first (strategic_merge.h), ours comes after: what
 // the pod says of its own environment stays. Doing it again changes nothing. What nobody asked about is not touched.
@@ -35,6 +36,7 @@ struct InjectionInput {
   std::string connection = {};  // name of the TensorFusionConnection
   std::string endpoint = {};    // of the operator, where the client's configuration names none: "http://10.0.0.1:8080"
   std::vector<std::string> native_resources = {};
+  bool choose_cards = false;  // there is somebody who chooses them
 };
 
 // InvalidArgument: the pod has something under a name that is ours; it is named. Unimplemented: what it asks for.

@@ -45,8 +45,10 @@ struct Rig {
                    .client = client,
                    .workload = "w",
                    .connection = "p-tf-vgpu-1234567890",
-                   .native_resources = {"nvidia.com/gpu"}});
+                   .native_resources = {"nvidia.com/gpu"},
+                   .choose_cards = choose_cards});
   }
+  bool choose_cards = false;
   PodRevision client;
   api::GPUPool pool;
 };
@@ -205,6 +207,24 @@ TEST(PodInjectionTest, WhatNothingCarriesOutIsRefused) {
                            "allowed: ",
                            one.allowed));
   }
+}
+
+TEST(PodInjectionTest, WhereCardsAreChosenTheyMayBeAskedFor) {
+  Rig rig;
+  rig.choose_cards = true;
+  for (const auto& [annotation, value] :
+       {std::pair("isolation", "shared"), std::pair("tflops-limit", "10"), std::pair("gpu-count", "2"),
+        std::pair("gpu-indices", "0,1"), std::pair("gpu-model", "H100")}) {
+    api::Pod pod = Plain();
+    const std::string name = absl::StrCat("tensor-fusion.ai/", annotation);
+    pod.metadata.annotations[name] = value;
+    const auto made = rig.Do(pod);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->metadata.annotations.at(name), value);
+  }
+  api::Pod local = Plain();
+  local.metadata.annotations["tensor-fusion.ai/is-local-gpu"] = "true";
+  EXPECT_TRUE(absl::IsUnimplemented(rig.Do(local).status()));
 }
 
 TEST(PodInjectionTest, ConnectionNames) {

@@ -85,7 +85,8 @@ absl::StatusOr<api::Pod> Admit(const kube::AdmissionRequest& request, const api:
                  .workload = WorkloadNameOf(pod, pod.metadata.name.empty() ? connection : pod.metadata.name),
                  .connection = connection,
                  .endpoint = around.endpoint,
-                 .native_resources = native});
+                 .native_resources = native,
+                 .choose_cards = around.choose_cards});
 }
 
 }  // namespace
@@ -133,7 +134,8 @@ kube::AdmissionResponse AdmitPod(const kube::AdmissionRequest& request, const Po
   return kube::PatchTo(request, api::ToJson(*wanted));
 }
 
-void AddPodWebhook(kube::Manager& manager, Caches& caches, ComponentRevisions& revisions, std::string endpoint) {
+void AddPodWebhook(kube::Manager& manager, Caches& caches, ComponentRevisions& revisions, std::string endpoint,
+                   bool choose_cards) {
   kube::Informer& profiles = caches.profiles;
   kube::Informer& providers = Providers(manager);
   const PodSurroundings around{
@@ -152,7 +154,8 @@ void AddPodWebhook(kube::Manager& manager, Caches& caches, ComponentRevisions& r
             if (resources.empty()) resources.push_back("nvidia.com/gpu");
             return resources;
           },
-      .endpoint = std::move(endpoint)};
+      .endpoint = std::move(endpoint),
+      .choose_cards = choose_cards};
   manager.AddWebhook(kPath, [around, &caches, &profiles, &providers](const kube::AdmissionRequest& request) {
     // Just started: what there is is known in a moment.
     for (kube::Informer* cache : {&caches.pools, &profiles, &providers}) {

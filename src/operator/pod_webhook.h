@@ -24,6 +24,7 @@ struct PodSurroundings {
   std::function<absl::StatusOr<PodRevision>(const api::GPUPool& pool, const std::string& ns)> client = {};
   std::function<std::vector<std::string>()> native_resources = {};
   std::string endpoint = {};  // of this operator; "": pools must name one
+  bool choose_cards = false;  // there is somebody who chooses them
 };
 
 // Pure, as far as `around` is.
@@ -32,6 +33,7 @@ kube::AdmissionResponse AdmitPod(const kube::AdmissionRequest& request, const Po
 // The GPUPool of that name, of "" the default one. InvalidArgument says which there are.
 absl::StatusOr<api::GPUPool> FindPool(const std::vector<kube::ObjectPtr>& pools, const std::string& name);
 
-void AddPodWebhook(kube::Manager& manager, Caches& caches, ComponentRevisions& revisions, std::string endpoint);
+void AddPodWebhook(kube::Manager& manager, Caches& caches, ComponentRevisions& revisions, std::string endpoint,
+                   bool choose_cards);
 
 }  // namespace tf::operators

@@ -328,12 +328,7 @@ PoolRollouts::PoolRollouts(kube::Manager& manager, Caches& caches, PodCaches& po
       workloads_(manager.Cache(api::TensorFusionWorkload::kResource,
                                {.keep = {"metadata.creationTimestamp", "metadata.deletionTimestamp", "spec.poolName",
                                          "spec.replicas", "spec.vendor", "spec.isLocalGPU"}})),
-      gpus_(manager.Cache(api::GPU::kResource, {.keep = {"metadata.labels", "status.uuid"},
-                                                .indexes = {{"node",
-                                                             [](const Json& gpu) {
-                                                               return std::vector<std::string>{
-                                                                   Text(kube::Label(gpu, api::kManagedByLabel))};
-                                                             }}}})),
+      gpus_(caches.gpus),
       restarts_(manager.client()) {}
 
 void PoolRollouts::Watch(kube::Controller& pools) {
@@ -508,7 +503,7 @@ void PoolRollouts::Forget(const std::string& pool) { revisions_.objects().Keep(p
 std::vector<std::string> PoolRollouts::CardsOf(const std::set<std::string>& nodes) const {
   std::vector<std::string> cards;
   for (const std::string& node : nodes) {
-    for (const kube::ObjectPtr& gpu : gpus_.ByIndex("node", node)) {
+    for (const kube::ObjectPtr& gpu : gpus_.ByIndex(kGpusByNode, node)) {
       if (!kube::Annotation(*gpu, api::kGpuMissingAnnotation).empty()) continue;
       const std::string_view uuid = kube::Text(*gpu, "status.uuid");
       cards.push_back(Text(uuid.empty() ? kube::Name(*gpu) : uuid));

@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,26 @@ int64_t LimitMib(const api::WorkloadProfileSpec& spec) {
 // Of limits.compute; 0: none.
 int64_t LimitPercent(const api::WorkloadProfileSpec& spec) {
   return IsLimited(spec) ? std::clamp<int64_t>(spec.resources->limits.compute.Units(), 0, 100) : 0;
+}
+
+// There is something to choose cards by.
+bool AsksForCards(const api::WorkloadProfileSpec& spec) {
+  if (spec.isolation == "shared") return true;
+  if (!spec.resources) return false;
+  for (const api::Resource* amount : {&spec.resources->requests, &spec.resources->limits}) {
+    if (!amount->tflops.IsZero() || !amount->compute.IsZero() || !amount->vram.IsZero()) return true;
+  }
+  return false;
+}
+
+// Which it got is known when it is bound.
+std::vector<api::EnvVar> EnvOfCards(const api::WorkloadProfileSpec& spec) {
+  const auto from = [](const char* annotation) { return absl::StrCat("metadata.annotations['", annotation, "']"); };
+  std::vector<api::EnvVar> env = {EnvFromField("TF_GPU_IDS", from(api::kGpuIdsAnnotation))};
+  if (IsLimited(spec) && !spec.resources->limits.tflops.IsZero()) {
+    env.push_back(EnvFromField("TF_CUDA_SM_PERCENT_LIMIT", from(api::kSharePercentAnnotation)));
+  }
+  return env;
 }
 
 // The pool's template with the workload's over it.
@@ -213,6 +234,7 @@ absl::Status Complete(const WorkerPodInput& input, api::Container& container) {
   }
   DropRepeatedEnv(container);
   AddEnv(container, {Env("TF_ENABLE_LOG", "1")});
+  if (WorkerVendor(input.workload, input.pool) == "NVIDIA") AddEnv(container, {Env("NVIDIA_VISIBLE_DEVICES", "all")});
   std::vector<api::EnvVar> ours = {
       EnvFromField("POD_NAME", "metadata.name"), EnvFromField("POD_NAMESPACE", "metadata.namespace"),
       EnvFromField("POD_IP", "status.podIP"), Env("CONTAINER_NAME", api::kWorkerContainer)};
@@ -222,6 +244,11 @@ absl::Status Complete(const WorkerPodInput& input, api::Container& container) {
   }
   if (const int64_t percent = LimitPercent(input.workload.spec); percent > 0) {
     ours.push_back(Env("TF_CUDA_SM_PERCENT_LIMIT", absl::StrCat(percent)));
+  }
+  if (input.choose_cards && AsksForCards(input.workload.spec)) {
+    for (api::EnvVar& variable : EnvOfCards(input.workload.spec)) ours.push_back(std::move(variable));
+    container.resources.requests[api::kVgpuResource] = container.resources.limits[api::kVgpuResource] =
+        api::Quantity(1);
   }
   SetEnv(container, ours);
   return absl::OkStatus();
@@ -234,7 +261,7 @@ std::string WorkerVendor(const api::TensorFusionWorkload& workload, const api::G
   return pool.spec.nodeManagerConfig.defaultVendor.value_or("NVIDIA");
 }
 
-std::string WorkloadRevision(const api::WorkloadProfileSpec& spec) {
+std::string WorkloadRevision(const api::WorkloadProfileSpec& spec, bool choose_cards) {
   // What is not set is left out: what a later version of this program covers too then changes nothing.
   JsonObject covered;
   if (!spec.workerPodTemplate.empty()) covered["template"] = spec.workerPodTemplate;
@@ -243,6 +270,14 @@ std::string WorkloadRevision(const api::WorkloadProfileSpec& spec) {
   if (!spec.vendor.empty()) covered["vendor"] = spec.vendor;
   if (!spec.poolName.empty()) covered["pool"] = spec.poolName;
   if (!spec.nodeAffinity.empty()) covered["affinity"] = spec.nodeAffinity;
+  if (choose_cards && AsksForCards(spec)) {
+    std::map<std::string, std::string> asked;
+    WriteRequest(spec, asked);
+    asked.erase(api::kQosAnnotation);
+    JsonObject cards;
+    for (const auto& [name, value] : asked) cards[name] = value;
+    covered["cards"] = std::move(cards);
+  }
   const std::string text = boost::json::serialize(Sorted(covered));
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
@@ -266,7 +301,7 @@ absl::StatusOr<api::Pod> WorkerPod(const WorkerPodInput& input) {
   pod.metadata.labels[api::kWorkloadLabel] = workload.metadata.name;
   pod.metadata.labels[api::kPoolLabel] = input.pool.metadata.name;
   pod.metadata.labels[api::kRevisionLabel] = input.revision.revision;
-  pod.metadata.annotations[api::kWorkloadRevisionAnnotation] = WorkloadRevision(workload.spec);
+  pod.metadata.annotations[api::kWorkloadRevisionAnnotation] = WorkloadRevision(workload.spec, input.choose_cards);
   WriteRequest(workload.spec, pod.metadata.annotations);
   pod.metadata.annotations[api::kPoolAnnotation] = input.pool.metadata.name;
   pod.metadata.annotations[api::kContainersAnnotation] = api::kWorkerContainer;
@@ -281,6 +316,11 @@ absl::StatusOr<api::Pod> WorkerPod(const WorkerPodInput& input) {
   pod.spec = std::move(read->spec);
   if (!pod.spec.terminationGracePeriodSeconds) pod.spec.terminationGracePeriodSeconds = 5;
   if (!pod.spec.enableServiceLinks) pod.spec.enableServiceLinks = false;
+  // The default one is nobody's choice: the server writes it where nothing is said.
+  if (input.choose_cards && AsksForCards(workload.spec) &&
+      (pod.spec.schedulerName.empty() || pod.spec.schedulerName == "default-scheduler")) {
+    pod.spec.schedulerName = api::kVgpuScheduler;
+  }
   AddToleration(pod.spec, {.key = "tensor-fusion.ai/used-by", .operator_ = "Exists"});
   if (nodes->has_value()) RequireNodes(pod.spec.affinity, **nodes);
   AddNodeAffinity(pod.spec.affinity, workload.spec.nodeAffinity);

@@ -53,8 +53,12 @@ class WorkerPodTest : public ::testing::Test {
   }
 
   absl::StatusOr<api::Pod> Render() {
-    return WorkerPod(
-        {.workload = workload, .pool = pool, .revision = revision, .provider = provider, .name = "w-tf-worker-1"});
+    return WorkerPod({.workload = workload,
+                      .pool = pool,
+                      .revision = revision,
+                      .provider = provider,
+                      .name = "w-tf-worker-1",
+                      .choose_cards = choose_cards});
   }
   api::Container Container() {
     absl::StatusOr<api::Pod> pod = Render();
@@ -76,6 +80,7 @@ class WorkerPodTest : public ::testing::Test {
   api::TensorFusionWorkload workload;
   PodRevision revision;
   const api::ProviderConfig* provider = nullptr;
+  bool choose_cards = false;
 };
 
 std::string ValueOf(const api::Container& container, std::string_view name) {
@@ -266,6 +271,39 @@ TEST_F(WorkerPodTest, RevisionOfAWorkload) {
   EXPECT_NE(revision_of(R"({"workerPodTemplate":{"spec":{"nodeName":"n"}}})"), plain);
   EXPECT_EQ(revision_of(R"({"workerPodTemplate":{"spec":{"a":1,"b":2}}})"),
             revision_of(R"({"workerPodTemplate":{"spec":{"b":2,"a":1}}})"));
+}
+
+TEST_F(WorkerPodTest, CardsAreAskedForWhereSomebodyChoosesThem) {
+  const auto field_of = [this](const char* name) {
+    const api::Container container = Container();
+    const api::EnvVar* variable = api::FindEnv(container, name);
+    return variable != nullptr && variable->valueFrom && variable->valueFrom->fieldRef
+               ? variable->valueFrom->fieldRef->fieldPath
+               : std::string("absent");
+  };
+  constexpr char kLimited[] = R"({"resources":{"requests":{"tflops":"10"},"limits":{"tflops":"20","vram":"1Gi"}}})";
+  Workload(kLimited);
+  const std::string without = WorkloadRevision(workload.spec);
+  EXPECT_EQ(field_of("TF_GPU_IDS"), "absent");
+  EXPECT_EQ(Render()->spec.schedulerName, "");
+  EXPECT_FALSE(Container().resources.limits.contains("tensor-fusion.ai/vgpu"));
+
+  choose_cards = true;
+  EXPECT_EQ(field_of("TF_GPU_IDS"), "metadata.annotations['tensor-fusion.ai/gpu-ids']");
+  EXPECT_EQ(field_of("TF_CUDA_SM_PERCENT_LIMIT"), "metadata.annotations['tensor-fusion.ai/effective-hard-sm-percent']");
+  EXPECT_EQ(Render()->spec.schedulerName, "tensor-fusion-scheduler");
+  EXPECT_EQ(Container().resources.limits.at("tensor-fusion.ai/vgpu"), api::Quantity(1));
+  EXPECT_EQ(Container().resources.requests.at("tensor-fusion.ai/vgpu"), api::Quantity(1));
+  EXPECT_NE(Render()->metadata.annotations.at("tensor-fusion.ai/workload-revision"), without);
+
+  Workload(R"({"resources":{"requests":{},"limits":{"compute":"20"}}})");
+  EXPECT_EQ(field_of("TF_CUDA_SM_PERCENT_LIMIT"), "absent") << "a share is known at once";
+  Workload(R"({"isolation":"shared","resources":{"requests":{},"limits":{"tflops":"20"}}})");
+  EXPECT_EQ(field_of("TF_CUDA_SM_PERCENT_LIMIT"), "absent") << "a whole card has no limits";
+  EXPECT_EQ(Render()->spec.schedulerName, "tensor-fusion-scheduler");
+  Workload("{}");
+  EXPECT_EQ(field_of("TF_GPU_IDS"), "absent") << "nothing is asked for";
+  EXPECT_EQ(Render()->spec.schedulerName, "");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ bool IsDefault(const Json& pool) { return kube::Annotation(pool, api::kDefaultPo
 }  // namespace
 
 WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, PodCaches& pods,
-                                       ComponentRevisions& revisions)
+                                       ComponentRevisions& revisions, bool choose_cards)
     : manager_(manager),
       caches_(caches),
       revisions_(revisions),
@@ -38,7 +38,8 @@ WorkloadController::WorkloadController(kube::Manager& manager, Caches& caches, P
       connections_(caches.connections),
       providers_(Providers(manager)),
       expectations_(manager.clock()),
-      backoff_(manager.clock()) {
+      backoff_(manager.clock()),
+      choose_cards_(choose_cards) {
   kube::Controller& controller = manager.AddController(
       {.name = "workload", .workers = 4, .reconcile = [this](const kube::Key& key) { return Reconcile(key); }});
   // Before Watch: what was expected is seen before the key is looked at.
@@ -177,8 +178,9 @@ absl::StatusOr<kube::Result> WorkloadController::Reconcile(const kube::Key& key)
     result.requeue_after = kUnseen;
   } else {
     const WorkloadPlan plan =
-        workload.spec.replicas ? PlanWorkers(workload, pods, WorkloadRevision(workload.spec), backoff_.Remaining(key))
-                               : PlanDynamicWorkers(ConnectionsOf(key), pods, backoff_.Remaining(key));
+        workload.spec.replicas
+            ? PlanWorkers(workload, pods, WorkloadRevision(workload.spec, choose_cards_), backoff_.Remaining(key))
+            : PlanDynamicWorkers(ConnectionsOf(key), pods, backoff_.Remaining(key));
     result.requeue_after = plan.look_again;
     done.Update(Delete(key, plan.remove));
     if (plan.failed > 0) backoff_.Replaced(key);
@@ -208,7 +210,8 @@ absl::Status WorkloadController::Create(const api::TensorFusionWorkload& workloa
                                               .revision = revision,
                                               .provider = provider ? &*provider : nullptr,
                                               .name = NewName(workload.metadata.name),
-                                              .connection = connection});
+                                              .connection = connection,
+                                              .choose_cards = choose_cards_});
     if (!pod.ok()) {
       problem = {"InvalidTemplate", std::string(pod.status().message())};
       return absl::OkStatus();  // a change of pool or workload wakes us

@@ -23,7 +23,9 @@ namespace tf::operators {
 class WorkloadController {
  public:
   // Adds itself to the manager; all outlive it.
-  WorkloadController(kube::Manager& manager, Caches& caches, PodCaches& pods, ComponentRevisions& revisions);
+  // `choose_cards`: a scheduler asks us for the cards of pods (scheduler_extender.h).
+  WorkloadController(kube::Manager& manager, Caches& caches, PodCaches& pods, ComponentRevisions& revisions,
+                     bool choose_cards);
 
  private:
   absl::StatusOr<kube::Result> Reconcile(const kube::Key& key);
@@ -44,6 +46,7 @@ class WorkloadController {
   kube::Informer& providers_;
   kube::Expectations expectations_;
   Backoff backoff_;
+  const bool choose_cards_;
 };
 
 }  // namespace tf::operators

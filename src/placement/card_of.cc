@@ -39,14 +39,14 @@ Card CardOf(const api::GPU& gpu, const api::Oversubscription& oversubscription, 
   const int64_t more = memory / 100 * std::min<int64_t>(100, Percent(oversubscription.vramExpandToHostMem, 50)) +
                        disk / 100 * std::min<int64_t>(100, Percent(oversubscription.vramExpandToHostDisk, 70));
   card.limit_capacity.vram = card.capacity.vram + more / std::max(1, host.cards);
-  // A card's own mode, where its pool gives it one for good; else pods of one kind at a time, whichever comes first.
-  if (status.isolationPolicy == "Dynamic") {
+  const absl::StatusOr<Isolation> mode = ParseIsolation(status.isolationMode.value_or(""));
+  if (!mode.ok() && status.isolationPolicy != "Dynamic") {
+    card.usable = false;  // one that is cut into partitions is for none of our pods
+  } else if (status.isolationPolicy == "Static" && status.isolationMode) {
+    card.only = *mode;
+  } else {
+    // The mode has a default, so that it says nothing alone. Pods of one kind at a time, whichever comes first.
     card.one_at_a_time = true;
-  } else if (status.isolationMode) {
-    // One that is cut into partitions is for none of our pods.
-    const absl::StatusOr<Isolation> only = ParseIsolation(*status.isolationMode);
-    card.usable = card.usable && only.ok();
-    if (only.ok()) card.only = *only;
   }
   return card;
 }

@@ -36,7 +36,7 @@ TEST(CardOf, IsWhatTheHypervisorAndThePoolSay) {
   EXPECT_TRUE(card.usable);
   EXPECT_EQ(card.capacity, (Amount{312'000, 80 * kGib}));
   EXPECT_EQ(card.limit_capacity, (Amount{780'000, 110 * kGib}));
-  EXPECT_FALSE(card.one_at_a_time);
+  EXPECT_TRUE(card.one_at_a_time);
 }
 
 TEST(CardOf, WhoseIsItIsItReady) {
@@ -59,14 +59,19 @@ TEST(CardOf, WhoseIsItIsItReady) {
   EXPECT_TRUE(CardOf(ours, {}, {}).usable);
 }
 
-TEST(CardOf, Isolation) {
+TEST(CardOf, IsolationIsForGoodOnlyWhereItIsSaid) {
   api::GPU gpu = A100();
+  gpu.status.isolationMode = "soft";  // what the API server writes where nobody says anything
+  for (const char* policy : {"", "Dynamic"}) {
+    gpu.status.isolationPolicy = policy;
+    const Card card = CardOf(gpu, {}, {});
+    EXPECT_TRUE(card.one_at_a_time) << policy;
+    EXPECT_FALSE(card.only.has_value()) << policy;
+  }
+  gpu.status.isolationPolicy = "Static";
   gpu.status.isolationMode = "hard";
   EXPECT_EQ(CardOf(gpu, {}, {}).only, Isolation::kHard);
-  gpu.status.isolationPolicy = "Dynamic";
-  const Card card = CardOf(gpu, {}, {});
-  EXPECT_TRUE(card.one_at_a_time);
-  EXPECT_FALSE(card.only.has_value());
+  EXPECT_FALSE(CardOf(gpu, {}, {}).one_at_a_time);
 }
 
 TEST(CardOf, AbsurdNumbersAreBounded) {

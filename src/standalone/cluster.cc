@@ -199,7 +199,8 @@ absl::Status Cluster::State::ChooseClusterPorts() {
                   .controller_manager_port = (*ports)[1],
                   .scheduler_port = (*ports)[2],
                   .fsync = options.fsync,
-                  .api_server_flags = options.api_server_flags};
+                  .api_server_flags = options.api_server_flags,
+                  .scheduler_extender = options.scheduler_extender};
   return absl::OkStatus();
 }
 

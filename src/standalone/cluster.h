@@ -38,6 +38,7 @@ struct ClusterOptions {
 
   uint16_t port = 0;                               // of the API server; 0: the one of last time, else a free one
   std::vector<std::string> api_server_flags = {};  // more of them, such as "--audit-log-path=FILE"
+  std::string scheduler_extender = {};             // http://HOST:PORT that is asked for the cards of pods; "": nobody
   bool fsync = true;  // false: what etcd acknowledged may not survive the machine. For tests.
   absl::Duration start_limit = absl::Seconds(120);  // for each part, until it is ready
   BackoffPolicy backoff = {};

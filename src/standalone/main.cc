@@ -102,6 +102,9 @@ int main(int argc, char** argv) {
   app.add_option("--process-node", options.process_node, "The program of the nodes")->capture_default_str();
   app.add_option("--log-file", log_file, "Once everything is ready, output goes there");
   app.add_option("--api-server-flag", options.api_server_flags, "One more argument for kube-apiserver");
+  app.add_option(
+      "--scheduler-extender", options.scheduler_extender,
+      "http://HOST:PORT of an operator that chooses the cards of pods (its --scheduler-extender-bind-address)");
   app.add_flag("--unsafe-no-fsync", no_fsync, "For tests: what is acknowledged may not survive a crash of the machine");
   try {
     app.parse(argc, argv);

@@ -108,6 +108,27 @@ std::vector<std::string> SchedulerArguments(const Layout& layout) {
 }
 
 std::string SchedulerConfig(const Layout& layout) {
+  // Pods that want a vGPU are of a profile of their own, and of whoever chooses their cards.
+  const std::string extender = layout.scheduler_extender.empty()
+                                   ? ""
+                                   : absl::StrCat(
+                                         "profiles:\n"
+                                         "  - schedulerName: default-scheduler\n"
+                                         "  - schedulerName: tensor-fusion-scheduler\n"
+                                         "extenders:\n"
+                                         "  - urlPrefix: \"",
+                                         layout.scheduler_extender,
+                                         "\"\n"
+                                         "    filterVerb: filter\n"
+                                         "    prioritizeVerb: prioritize\n"
+                                         "    bindVerb: bind\n"
+                                         // The node that it has chosen goes before what the scheduler's own scores say.
+                                         "    weight: 100\n"
+                                         "    httpTimeout: 10s\n"
+                                         "    nodeCacheCapable: true\n"
+                                         "    managedResources:\n"
+                                         "      - name: tensor-fusion.ai/vgpu\n"
+                                         "        ignoredByScheduler: true\n");
   return absl::StrCat(
       "apiVersion: kubescheduler.config.k8s.io/v1\n"
       "kind: KubeSchedulerConfiguration\n"
@@ -118,7 +139,8 @@ std::string SchedulerConfig(const Layout& layout) {
       "  qps: 1000\n"
       "  burst: 1000\n"
       "leaderElection:\n"
-      "  leaderElect: false\n");
+      "  leaderElect: false\n",
+      extender);
 }
 
 }  // namespace tf::standalone

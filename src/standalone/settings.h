@@ -21,6 +21,7 @@ struct Layout {
   uint16_t scheduler_port = 0;
   bool fsync = true;  // false: a crash of the machine may lose data. For tests.
   std::vector<std::string> api_server_flags = {};
+  std::string scheduler_extender = {};  // its URL; "": there is none
 
   std::string Credential(const std::string& file) const { return folder + "/credentials/" + file; }
   std::string Run(const std::string& file) const { return folder + "/run/" + file; }

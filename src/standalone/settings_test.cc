@@ -49,5 +49,13 @@ TEST(Settings, TheSchedulerFindsItsKubeconfig) {
   EXPECT_THAT(ControllerManagerArguments(kLayout), Contains("--secure-port=1002"));
 }
 
+TEST(Settings, WithAnExtenderThereIsASchedulerForPodsWithAVgpu) {
+  EXPECT_THAT(SchedulerConfig(kLayout), Not(HasSubstr("extenders")));
+  Layout layout = kLayout;
+  layout.scheduler_extender = "http://127.0.0.1:1004";
+  EXPECT_THAT(SchedulerConfig(layout), HasSubstr("- urlPrefix: \"http://127.0.0.1:1004\"\n"));
+  EXPECT_THAT(SchedulerConfig(layout), HasSubstr("- schedulerName: tensor-fusion-scheduler\n"));
+}
+
 }  // namespace
 }  // namespace tf::standalone

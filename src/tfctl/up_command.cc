@@ -35,6 +35,7 @@ struct UpOptions {
   std::string gpus_per_node;
   std::vector<std::string> images;
   uint16_t port = 0;
+  std::string scheduler_extender;
   bool foreground = false;
 };
 
@@ -68,6 +69,9 @@ std::vector<std::string> Command(const UpOptions& options, const std::string& pr
   if (!options.gpus_per_node.empty()) argv.insert(argv.end(), {"--gpus-per-node", options.gpus_per_node});
   for (const std::string& image : options.images) argv.insert(argv.end(), {"--image", image});
   if (options.port != 0) argv.insert(argv.end(), {"--port", absl::StrCat(options.port)});
+  if (!options.scheduler_extender.empty()) {
+    argv.insert(argv.end(), {"--scheduler-extender", options.scheduler_extender});
+  }
   return argv;
 }
 
@@ -160,6 +164,9 @@ void AddUpCommand(CLI::App& app, int& exit_status) {
                       "tfctl unless said otherwise");
   command->add_option("--port", options->port,
                       "Port of the API server on 127.0.0.1 (default: a free one, and then that again)");
+  command->add_option("--scheduler-extender", options->scheduler_extender,
+                      "http://HOST:PORT of an operator that chooses the cards of pods with a vGPU (its "
+                      "--scheduler-extender-bind-address)");
   command->add_flag("--foreground", options->foreground, "Stay, and end the cluster when this ends");
   command->footer(
       "Needs neither root nor containers; listens on 127.0.0.1 alone. Data survives `tfctl down`.\n"

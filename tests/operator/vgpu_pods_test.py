@@ -46,7 +46,9 @@ def setUpModule():
     temporary = tempfile.TemporaryDirectory(prefix="tf-vgpu-")
     licence = issue_license(BIN)
     cluster = Cluster(BIN)
-    cluster.up("--nodes", "2", "--gpus-per-node", "A100-80G:2", "--image", f"cuda-examples={BUILD}/examples")
+    extender = free_port()
+    cluster.up("--nodes", "2", "--gpus-per-node", "A100-80G:2", "--image", f"cuda-examples={BUILD}/examples",
+               "--scheduler-extender", f"http://127.0.0.1:{extender}")
     install(cluster, SOURCE)
     cluster.kubectl("apply", "-f", os.path.join(SOURCE, "examples/pool/hypervisor-rights.yaml"))
     cluster.kubectl("apply", "-f", "-", input=json.dumps(webhook_configuration()))
@@ -55,7 +57,8 @@ def setUpModule():
     operator = Operator(cluster, temporary.name, "--webhook-bind-address", f"127.0.0.1:{webhook}", "--webhook-host", "127.0.0.1",
                         "--webhook-url", "--webhook-configuration", "tf-validating-webhook",
                         "--mutating-webhook-configuration", "tf-mutating-webhook",
-                        "--connection-bind-address", f"127.0.0.1:{connections}", "--connection-endpoint", endpoint).start()
+                        "--connection-bind-address", f"127.0.0.1:{connections}", "--connection-endpoint", endpoint,
+                        "--scheduler-extender-bind-address", f"127.0.0.1:{extender}").start()
     worker = {"containers": [{"name": "tensorfusion-worker", "env": LIBRARIES + [
         {"name": name, "value": value} for name, value in licence.items()]}]}
     cluster.kubectl("apply", "-f", "-", input=json.dumps({
@@ -71,6 +74,9 @@ def setUpModule():
                 "client": {"image": "tensorfusion/tensor-fusion-client:1",
                            "patchToContainer": {"env": [{"name": "TF_LOG_PATH", "value": "/tmp/tf.log"}]}}}}}]}}))
     await_value(lambda: "tf-shared" in cluster.kubectl("get", "gpupools", "-o", "name").stdout, 60, operator.said)
+    # A pod that found no card is not looked at again as soon as there is one.
+    await_value(lambda: len(found := json.loads(cluster.kubectl("get", "gpus", "-o", "json").stdout)["items"]) == 4 and all(
+        one.get("status", {}).get("phase") == "Running" for one in found), 60, operator.said)
     # The operator has told the API server where its webhook is.
     await_value(lambda: base64.b64decode(json.loads(cluster.kubectl(
         "get", "mutatingwebhookconfiguration", "tf-mutating-webhook", "-o", "json").stdout)["webhooks"][0]["clientConfig"].get(
@@ -142,6 +148,39 @@ class VgpuPods(unittest.TestCase):
         self.await_that("the connection stays", lambda: not self.get("tensorfusionconnections")["items"])
         self.await_that("the worker stays", lambda: not self.workers())
 
+    def worker_of(self, name):
+        """The one worker of a pod's workload, once it has cards."""
+        def bound():
+            found = [one for one in self.workers().values() if one["metadata"]["labels"][f"{PREFIX}/workload"] == name]
+            return len(found) == 1 and f"{PREFIX}/gpu-ids" in found[0]["metadata"]["annotations"] and found[0]
+        return self.await_that(f"{name} has no worker with cards", bound)
+
+    def test_cards_are_chosen_and_never_more_than_there_is_of_them(self):
+        gpus = {gpu["metadata"]["name"]: gpu for gpu in self.get("gpus")["items"]}
+        # 156 of a card's 312 TFLOPS are half of it, and two of them one card.
+        for name in ("half", "other"):
+            self.create(pod(name, ["sh", "-c", "two_gpus; out_of_memory 40960 && sleep 1000"], {"tflops-limit": "156", "vram-limit": "40Gi"}))
+        workers = {name: self.worker_of(name) for name in ("half", "other")}
+        cards = {name: one["metadata"]["annotations"][f"{PREFIX}/gpu-ids"] for name, one in workers.items()}
+        for name, worker in workers.items():
+            self.assertEqual(worker["spec"]["schedulerName"], "tensor-fusion-scheduler")
+            self.assertEqual(worker["metadata"]["annotations"][f"{PREFIX}/effective-hard-sm-percent"], "50")
+            gpu = gpus[cards[name]]
+            self.assertEqual(gpu["metadata"]["labels"][f"{PREFIX}/managed-by"], worker["spec"]["nodeName"])
+        self.await_that("the program does not see its slice", lambda: "PASS" in self.logs("half"))
+        # A whole node is two cards: the node of the halves has no room for it, the other one has.
+        self.create(pod("pair", ["sleep", "1000"], {"compute-percent-limit": "100", "vram-limit": "80Gi", "gpu-count": "2"}))
+        pair = self.worker_of("pair")
+        chosen = pair["metadata"]["annotations"][f"{PREFIX}/gpu-ids"].split(",")
+        self.assertEqual(len(set(chosen)), 2)
+        self.assertFalse(set(chosen) & set(cards.values()))
+        # A second one has to wait, and is told why.
+        self.create(pod("waits", ["sleep", "1000"], {"compute-percent-limit": "100", "vram-limit": "80Gi", "gpu-count": "2"}))
+        self.await_that("nobody says why it waits", lambda: "no room in pool tf-shared for 2 cards with 100 %" in cluster.kubectl(
+            "get", "events", "-A").stdout)
+        cluster.kubectl("delete", "pod", "pair")
+        self.assertEqual(set(self.worker_of("waits")["metadata"]["annotations"][f"{PREFIX}/gpu-ids"].split(",")), set(chosen))
+
     def test_the_client_revision_is_that_of_the_pool(self):
         self.create(pod("held", ["sleep", "1000"]))
         revision = self.await_that("the pool has no client revision", lambda: self.get("gpupool", "tf-shared")["status"].get(
@@ -180,7 +219,7 @@ class VgpuPods(unittest.TestCase):
     def test_mistakes_are_refused_with_what_is_allowed(self):
         for annotations, expected in (
                 ({"vram-limit": "2Gi", "isolation": "soft"}, "isolation: \"soft\" is not supported yet; allowed: hard"),
-                ({"vram-limit": "2Gi", "gpu-model": "H100"}, "gpu-model: \"H100\" (or the same from a WorkloadProfile or the pool) is not supported yet"),
+                ({"vram-limit": "2Gi", "is-local-gpu": "true"}, "is-local-gpu: \"true\" (or the same from a WorkloadProfile or the pool) is not supported yet"),
                 ({"vram-limit": "lots"}, "vram-limit: \"lots\" is not allowed; allowed: an amount of memory"),
                 ({"vram-limit": "2Gi", "gpupool": "nowhere"}, "gpupool: \"nowhere\" is not allowed: there is no such GPUPool; allowed: tf-shared"),
                 ({}, "the pod asks for no share of a GPU")):

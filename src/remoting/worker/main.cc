@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "base/log.h"
 #include "cuda/loader/library.h"
 #include "cuda/loader/monitor.h"
+#include "gpu/card_names.h"
 #include "gpu/quota.h"
 #include "license/gate.h"
 #include "link/listener.h"
@@ -133,7 +135,8 @@ int Main(int argc, char** argv) {
       "  TF_CUDA_SM_PERCENT_LIMIT     percent of a card's compute, 1 to 100\n"
       "  TF_CUDA_LIB_PATH, TF_NVML_LIB_PATH  driver libraries to use instead of the system's\n"
       "  TF_ENABLE_LOG=1              log to standard error; TF_LOG_LEVEL sets what\n"
-      "  CUDA_VISIBLE_DEVICES         cards to use, as CUDA documents it");
+      "  CUDA_VISIBLE_DEVICES         cards to use, as CUDA documents it\n"
+      "  TF_GPU_IDS                   the same by the names of their GPU objects, instead of it");
   CLI11_PARSE(app, argc, argv);
   InitLog("tensor-fusion-worker");
   // One thread waits for the signals that end a worker; the others, a driver's included, never see them.
@@ -147,6 +150,13 @@ int Main(int argc, char** argv) {
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
+  }
+
+  if (const char* ids = std::getenv("TF_GPU_IDS"); ids != nullptr) {
+    // Empty: the pod was bound past whoever chooses cards. It is not to have all of them for that.
+    const absl::StatusOr<std::string> visible = gpu::VisibleDevices(ids);
+    if (!visible.ok()) return Fail(absl::StrCat("TF_GPU_IDS: ", visible.status().message()));
+    setenv("CUDA_VISIBLE_DEVICES", visible->c_str(), 1);
   }
 
   // Licence first, before any GPU is opened.
