@@ -12,6 +12,10 @@ namespace {
 
 using kube::Json;
 
+// How long cards are held for a pod that was told of them, and for one that is being bound.
+constexpr absl::Duration kOffered = absl::Seconds(5);
+constexpr absl::Duration kTaken = absl::Minutes(1);
+
 bool HasEnded(const Json& pod) {
   const std::string_view phase = kube::Text(pod, "status.phase");
   return phase == "Succeeded" || phase == "Failed";
@@ -21,10 +25,7 @@ std::string NameOf(const Json& pod) { return kube::KeyOf(pod).ToString(); }
 
 }  // namespace
 
-CardBooks::CardBooks(Clock& clock, ModeOf mode_of) : CardBooks(clock, std::move(mode_of), Patience()) {}
-
-CardBooks::CardBooks(Clock& clock, ModeOf mode_of, Patience patience)
-    : clock_(clock), mode_of_(std::move(mode_of)), patience_(patience) {}
+CardBooks::CardBooks(Clock& clock, ModeOf mode_of) : clock_(clock), mode_of_(std::move(mode_of)) {}
 
 // ---- what there is
 
@@ -116,7 +117,7 @@ absl::StatusOr<CardBooks::Offered> CardBooks::Offer(const Json& pod, const std::
   node_ids_.clear();
   for (const std::string& node : nodes) node_ids_.push_back(ledger_.FindNode(node));
   Offered offered;
-  const absl::StatusOr<Grant> held = HoldBest(pod, *request, mode, patience_.offered);
+  const absl::StatusOr<Grant> held = HoldBest(pod, *request, mode, kOffered);
   if (absl::IsFailedPrecondition(held.status())) {
     offered.why_none = std::string(held.status().message());
   } else if (!held.ok()) {
@@ -167,7 +168,7 @@ absl::StatusOr<CardBooks::Grant> CardBooks::TakeHeld(std::string_view uid, const
     if (card == nullptr || card->node != node) return absl::NotFoundError("nothing is held for this pod on this node");
   }
   Grant grant = GrantOf(entry);
-  entry.until = Now() + patience_.taken;
+  entry.until = Now() + kTaken;
   if (absl::Status held = ledger_.Hold(uid, std::move(entry)); !held.ok()) return held;
   return grant;
 }
@@ -178,7 +179,7 @@ absl::StatusOr<CardBooks::Grant> CardBooks::Take(const Json& pod, const std::str
   const placement::Mode mode = mode_of_(request->pool);
   std::lock_guard lock(mutex_);
   node_ids_ = {ledger_.FindNode(node)};
-  return HoldBest(pod, *request, mode, patience_.taken);
+  return HoldBest(pod, *request, mode, kTaken);
 }
 
 void CardBooks::Commit(std::string_view uid) {

@@ -29,14 +29,7 @@ class CardBooks {
   // How the cards of a pool are chosen; asked for each pod, with no lock held.
   using ModeOf = std::function<placement::Mode(const std::string& pool)>;
 
-  // How long cards are held for a pod that was told of them, and for one that is being bound.
-  struct Patience {
-    absl::Duration offered = absl::Seconds(5);
-    absl::Duration taken = absl::Minutes(1);
-  };
-
   CardBooks(Clock& clock, ModeOf mode_of);
-  CardBooks(Clock& clock, ModeOf mode_of, Patience patience);
 
   // ---- what there is
   void SetCard(const placement::Card& card);
@@ -100,7 +93,6 @@ class CardBooks {
 
   Clock& clock_;
   const ModeOf mode_of_;
-  const Patience patience_;
 
   mutable std::mutex mutex_;  // guards all that follows
   placement::Ledger ledger_;

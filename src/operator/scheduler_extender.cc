@@ -1,6 +1,5 @@
 #include "operator/scheduler_extender.h"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -29,7 +28,7 @@ using kube::JsonObject;
 constexpr char kJson[] = "application/json";
 constexpr char kNoRoom[] = "GPUQuotaOrCapacityNotEnough";
 constexpr absl::Duration kAuditEvery = absl::Minutes(1);
-// kube-scheduler waits 5 s for a bind, unless it is told otherwise.
+// A bind is three calls at most, and kube-scheduler is told to wait for 10 s.
 constexpr absl::Duration kBindLimit = absl::Seconds(3);
 constexpr size_t kMostBytes = 8 << 20;  // a pod and the names of 5,000 nodes are far less
 

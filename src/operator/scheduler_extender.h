@@ -40,8 +40,6 @@ class SchedulerExtender {
   SchedulerExtender(kube::Manager& manager, Caches& caches, PodCaches& pods, Options options);
   ~SchedulerExtender();
 
-  CardBooks& books() { return books_; }
-
  private:
   absl::Status Start();
   void Stop();
